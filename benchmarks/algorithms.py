@@ -37,21 +37,22 @@ EPISODES = 20  # of an evaluation
 
 @dataclass(frozen=True)
 class Task:
-    """An environment, our algorithms there, and those of other libraries; `share` of --frames is how long."""
+    """An environment, our algorithms there, and those of other libraries, each beside one of ours; `share` of --frames
+    is how long."""
 
     environment: str
     share: float
     ours: tuple[str, ...]
-    theirs: Mapping[str, tuple[str, ...]]
+    theirs: Mapping[str, Mapping[str, str]]
 
 
+_NUMBERS = {"Stable-Baselines3": {"ppo": "PPO", "sac": "SAC"}, "CleanRL": {"sac": "SAC"}}  # of actions
 TASKS = {
     "cartpole": Task("CartPole-v1", 1.0, ("vtrace", "ppo", "awr", "vmpo", "sac", "r2d2"),
-                     {"Stable-Baselines3": ("PPO", "A2C", "DQN"), "CleanRL": ("PPO",)}),
-    "pendulum": Task("Pendulum-v1", 0.2, ("ppo", "sac"), {"Stable-Baselines3": ("PPO", "SAC"), "CleanRL": ("SAC",)}),
-    **{name.lower(): Task(f"{name}-v5", 1.0, ("vtrace", "ppo", "sac"),
-                          {"Stable-Baselines3": ("PPO", "SAC"), "CleanRL": ("SAC",)})
-       for name in ("Hopper", "HalfCheetah")},
+                     {"Stable-Baselines3": {"ppo": "PPO", "vtrace": "A2C", "r2d2": "DQN"}, "CleanRL": {"ppo": "PPO"}}),
+    "pendulum": Task("Pendulum-v1", 0.2, ("ppo", "sac"), _NUMBERS),
+    "hopper": Task("Hopper-v5", 1.0, ("vtrace", "ppo", "sac"), _NUMBERS),
+    "halfcheetah": Task("HalfCheetah-v5", 1.0, ("vtrace", "ppo", "sac"), _NUMBERS),
 }
 LIBRARIES = {"Stable-Baselines3": "stable_baselines", "CleanRL": "cleanrl"}  # requirements, and NAME_learn.py
 COMMON = {"actors": 1, "envs_per_actor": 8, "learner_threads": 1}
@@ -95,7 +96,7 @@ def row(task: str, library: str, algorithm: str, found: list[dict[str, Any]]) ->
         late.append(statistics.mean(value for frames, value in one["curve"] if frames >= 0.9 * last))
     cells = [task, library, algorithm, f"{statistics.median(one['seconds'] for one in found):,.0f}", spread(late),
              spread([statistics.mean(one["returns"]) for one in found]),
-             ", ".join(f"{name}={value}" for name, value in fields.items())]
+             ", ".join(f"{name}={value}" for name, value in fields.items() if name != "total_frames")]
     return f"| {' | '.join(cells)} |"
 
 
@@ -105,7 +106,7 @@ def arguments(words: list[str] | None = None) -> argparse.Namespace:
                         help="default: cartpole pendulum")
     known = [name for name, config in ALGORITHMS.items() if not issubclass(config, DemonstrationsConfig)]
     parser.add_argument("--algorithms", nargs="+", choices=known, default=known,
-                        help="of ours (default: all that learn from their own steps)")
+                        help="of ours, and those beside them (default: all that learn from their own steps)")
     parser.whole("--seeds", 3, "runs of each, whose median is shown")
     parser.whole("--frames", 100_000, "frames (= steps) of a run; a fifth on Pendulum", least=1000, most=10**9)
     parser.add_argument("--install", action="store_true", help="install the other libraries and do nothing else")
@@ -131,14 +132,14 @@ def main() -> None:
                 found = [ours(task.environment, algorithm, frames, seed) for seed in range(given.seeds)]
                 rows.append(row(name, "workbench", algorithm, found))
                 print(rows[-1], flush=True)
-            for library, algorithm in ((one, which) for one, all_ in task.theirs.items() for which in all_):
-                if python := pythons[library]:
+            for library, python in ((one, python) for one, python in pythons.items() if python):
+                for algorithm in (their for our, their in task.theirs[library].items() if our in given.algorithms):
                     found = [theirs(library, python, task.environment, algorithm, frames, seed)
                              for seed in range(given.seeds)]
                     rows.append(row(name, library, algorithm, found))
                     print(rows[-1], flush=True)
-    command = (f"python benchmarks/algorithms.py --tasks {' '.join(given.tasks)} --seeds {given.seeds} "
-               f"--frames {given.frames}")
+    command = (f"python benchmarks/algorithms.py --tasks {' '.join(given.tasks)} "
+               f"--algorithms {' '.join(given.algorithms)} --seeds {given.seeds} --frames {given.frames}")
     text = "\n".join([
         "# Learning with defaults", "",
         f"`{command}` on {hardware()}, {began}. {given.frames:,} frames (= steps), a fifth on Pendulum-v1; "
