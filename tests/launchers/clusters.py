@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import socket
 import subprocess
@@ -9,6 +10,7 @@ import sys
 import threading
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, suppress
+from pathlib import Path
 from typing import Any
 
 import psutil
@@ -96,6 +98,55 @@ def ray_between(host: OtherHost, here: int, there: int, *, token: str) -> Iterat
             options = [f"--num-cpus={cpus}", f"--object-store-memory={OBJECT_STORE}", "--block"]
             running.callback(_end, _started([*ray, *options], environment))
         yield address
+
+
+_HEAD = "ray.head.default"  # a name that Ray has written into its code
+_COMMANDS = ("initialization_commands", "setup_commands", "head_setup_commands", "worker_setup_commands",
+             "head_start_ray_commands", "worker_start_ray_commands")  # which the fake provider runs none of
+
+
+@contextmanager
+def autoscaling_cluster(folder: Path, *, cpus: int, most: int) -> Iterator[tuple[str, psutil.Process]]:
+    """A cluster with a head without room and no other node, whose autoscaler (of Ray's fake provider, which starts its
+    nodes on this machine) adds up to `most` with `cpus` CPUs, and takes away those that are idle for 12 s.
+
+    Its address, and the process above all of its nodes. (`ray.cluster_utils.AutoscalingCluster` would first end every
+    cluster of this machine.)
+    """
+    pytest.importorskip("ray")
+    pytest.importorskip("cryptography")
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        address = f"127.0.0.1:{free.getsockname()[1]}"
+    worker = {"resources": {"CPU": cpus, "object_store_memory": OBJECT_STORE}, "node_config": {}, "min_workers": 0,
+              "max_workers": most}
+    head = {"resources": {}, "node_config": {}, "max_workers": 0}
+    (folder / "autoscaler.json").write_text(json.dumps({
+        "cluster_name": "fake", "max_workers": most,
+        "provider": {"type": "fake_multinode", "gcs_address": address, "use_node_id_as_ip": True,
+                     "disable_node_updaters": True, "disable_launch_config_check": True},
+        "available_node_types": {_HEAD: head, "worker": worker}, "head_node_type": _HEAD, "upscaling_speed": 1.0,
+        "idle_timeout_minutes": 0.2, "auth": {}, "docker": {}, "file_mounts": {}, "cluster_synced_files": [],
+        **dict.fromkeys(_COMMANDS, [])}))
+    environment = {**os.environ, **_QUIET, "RAY_FAKE_CLUSTER": "1", "AUTOSCALER_UPDATE_INTERVAL_S": "1"}
+    command = [sys.executable, small_ray.__file__, "start", "--head", "--include-dashboard=false",
+               f"--port={address.rpartition(':')[2]}", "--num-cpus=0", "--block",
+               f"--object-store-memory={OBJECT_STORE}", f"--autoscaling-config={folder / 'autoscaler.json'}"]
+    node = _started(command, environment)
+    above = psutil.Process(node.pid)
+    try:
+        yield address, above
+    finally:
+        processes = set(above.children(recursive=True))
+        _end(node)
+        _kill_all(processes)  # the nodes of the autoscaler do not end with it
+
+
+def raylets(above: psutil.Process) -> int:
+    """How many nodes the cluster has whose processes are below that one."""
+    with suppress(psutil.NoSuchProcess):  # one that ended in this moment
+        return sum(one.name() == "raylet" for one in above.children(recursive=True))
+    return -1
 
 
 def _started(command: list[str], environment: dict[str, str]) -> subprocess.Popen[str]:

@@ -1,4 +1,5 @@
-"""Nodes of Ray that also start on slow machines: in this process (`small`), and by the `ray` command (as a program).
+"""Nodes of Ray that also start on slow machines: in this process (`small`), by the `ray` command (as a program), and by
+an autoscaler, whose monitor runs in this program, too.
 
 Ray waits 30 s for a node, on any machine; and a node crashes where the agent of its dashboard says no ports within 15 s
 (ray-project/ray, issue 65983). These nodes have an agent as after `pip install ray`, without a dashboard, whose ports
@@ -8,11 +9,13 @@ are none, which is known before it starts; and they are waited for longer.
 from __future__ import annotations
 
 import inspect
+import runpy
 import socket
 import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 from unittest.mock import patch
 
@@ -47,14 +50,25 @@ def small() -> Iterator[None]:
             named["runtime_env_agent_port"] = free.getsockname()[1]
         return usual(*arguments, **named)
 
+    usual_process = services.start_ray_process
+
+    def start_ray_process(command: list[str], *arguments: Any, **named: Any) -> Any:
+        if len(command) > 2 and Path(command[2]).name == "monitor.py":
+            command = [*command[:2], __file__, *command[2:]]
+        return usual_process(command, *arguments, **named)
+
     without_dashboard = patch.dict(sys.modules, {"ray.dashboard.optional_deps": None})
     with patch.object(services, "start_raylet", start_raylet), patch.object(node, "time", _SlowClock()), \
-            without_dashboard:
+            patch.object(services, "start_ray_process", start_ray_process), without_dashboard:
         yield
 
 
 if __name__ == "__main__":
-    from ray.scripts.scripts import main
-
     with small():
-        main()
+        if sys.argv[1].endswith(".py"):
+            sys.argv = sys.argv[1:]
+            runpy.run_path(sys.argv[0], run_name="__main__")
+        else:
+            from ray.scripts.scripts import main
+
+            main()
