@@ -64,6 +64,18 @@ def test_losses_and_weights_are_those_of_eager_and_an_update_is_one_graph(name):
 
 
 @needs_xla
+def test_parts_whose_rates_were_equal_part_without_a_new_graph():
+    config, device = CASES["vmpo, an LSTM"][0], xla()
+    trainer = trainer_on(device, config, VECTOR)
+    for seed in range(2):
+        update(trainer, config, VECTOR, seed=seed)
+    compiled = device.counters()
+    for seed, factor in enumerate((2.0, 0.0, 1.0), start=2):
+        update(trainer, config.replaced(multiplier_rate_factor=factor), VECTOR, seed=seed)
+    assert device.counters() == compiled
+
+
+@needs_xla
 def test_float32_products_are_as_exact_as_elsewhere() -> None:
     import torch_xla
 

@@ -11,7 +11,7 @@ import math
 import threading
 import traceback
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, cast
 
 import numpy as np
@@ -177,13 +177,12 @@ class Trainer:
 
     def _set_rates(self, learning_rate: float, config: Any) -> None:
         """Give each group of the optimizer its learning rate."""
-        groups = self.optimizer.param_groups
-        for group, factor, place in zip(groups, self._factors.of(config), self._rates, strict=True):
-            rate: float | torch.Tensor = learning_rate * factor
-            if self._recorder is not None:  # recorded updates read these tensors
-                rate = place.fill_(rate)
-            elif self._device.compiles and len(groups) > 1:  # equal numbers become one, and a new graph when they part
-                rate = self._device.place(torch.tensor(rate))
+        rates: Sequence[float | torch.Tensor] = [learning_rate * factor for factor in self._factors.of(config)]
+        if self._recorder is not None:  # recorded updates read these tensors
+            rates = [place.fill_(rate) for place, rate in zip(self._rates, rates, strict=True)]
+        elif self._device.compiles and len(rates) > 1:  # XLA joins equal numbers, and compiles again when they part
+            rates = self._device.place(torch.tensor(rates)).unbind()
+        for group, rate in zip(self.optimizer.param_groups, rates, strict=True):
             group["lr"] = rate
 
     def _recorded_step(self, batch: Batch, config: Any) -> tuple[Loss, torch.Tensor]:
