@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from workbench.environments import make
+from workbench.environments.adapters import sent_modules
 from workbench.environments.adapters.code_by_value import dumps, loads
 from workbench.errors import EnvironmentFailed, InvalidInput
 from workbench.testing import CountingEnv, check_environment
@@ -110,12 +111,14 @@ def test_what_cannot_be_sent_is_said_before_anything_starts():
 
 
 def test_code_that_cannot_be_loaded_here_is_an_environment_that_failed(tmp_path, monkeypatch):
-    (tmp_path / "vanishing.py").write_text("def build(): pass")
-    monkeypatch.syspath_prepend(tmp_path)
+    (tmp_path / "installed").mkdir()
+    (tmp_path / "installed" / "vanishing.py").write_text("def build(): pass")
+    monkeypatch.setattr(sent_modules, "_installed", lambda: ({tmp_path / "installed"}, set()))
+    monkeypatch.syspath_prepend(tmp_path / "installed")
     import vanishing
 
     data = dumps(vanishing.build)
-    (tmp_path / "vanishing.py").unlink()
+    (tmp_path / "installed" / "vanishing.py").unlink()
     monkeypatch.delitem(sys.modules, "vanishing")
     with pytest.raises(EnvironmentFailed, match="could not be loaded in another process: ModuleNotFoundError"):
         loads(data)

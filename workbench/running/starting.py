@@ -19,7 +19,7 @@ from workbench import checkpoints, environments, imports, launchers, rundir
 from workbench.checkpoints import Checkpoint
 from workbench.config import NETWORKS, REPLAY_S, RunConfig, Setting, settings
 from workbench.config.own_algorithm import named_algorithm
-from workbench.environments.adapters import code_by_value
+from workbench.environments.adapters import code_by_value, sent_modules
 from workbench.environments.adapters.wrapping import Wrapped, Wrapper, checked_wrappers
 from workbench.environments.presets import NONE, preset_of, with_preset
 from workbench.errors import (
@@ -86,7 +86,11 @@ def checked_config(
         environments.check_processes(label, config.environment_options, maker)
     objects = {"environment.pkl": maker, "network.pkl": network if callable(network) else None,
                "algorithm.pkl": algorithm if own else None}
-    code = {file: code_by_value.dumps(value) for file, value in objects.items() if value is not None}
+    package = label.rpartition(":")[0] if factory is None else ""
+    if package and sent_modules.is_beside(package):
+        objects["environment.pkl"] = wrapped  # with the module that registers the name
+    code = {file: code_by_value.dumps(value, imports=[package] if package else ())
+            for file, value in objects.items() if value is not None}
     code |= sealed.words(label if factory is None else "", config.address)
     code = {file: sealed.sealed(file, data) for file, data in code.items()}
     return config, code, None if used_preset is None else used_preset.name

@@ -1,8 +1,8 @@
 """A factory or wrappers as bytes, code included, so that classes typed in a cell run in this user's other processes.
 
 cloudpickle sends classes and functions of `__main__` by value. With them travel the source lines of the cells that
-define them, since a traceback elsewhere would show none, and the kernel's import path, so that a module beside the
-notebook is found. Loading runs code: which file's may run is decided in `rundir.sealed`.
+define them, since a traceback elsewhere would show none, the text of the modules beside the notebook that they need
+(`sent_modules`), and the kernel's import path. Loading runs code: which file's may run is decided in `rundir.sealed`.
 """
 
 from __future__ import annotations
@@ -13,11 +13,13 @@ import pickle
 import sys
 import traceback
 import types
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
 import cloudpickle
 
+from workbench.environments.adapters import sent_modules
 from workbench.environments.adapters.wrapping import Factory, Wrapped
 from workbench.errors import EnvironmentFailed, InvalidInput
 from workbench.rundir import sealed
@@ -25,20 +27,29 @@ from workbench.rundir.files import absolute
 
 
 class _SourceCollector(cloudpickle.Pickler):  # type: ignore[misc]  # cloudpickle has no types
-    """A pickler that notes the files of all code that it writes by value."""
+    """A pickler that notes the files of all code that it writes by value, and modules that are to be imported."""
 
     def __init__(self, file: io.BytesIO) -> None:
         super().__init__(file)
         self.filenames: set[str] = set()
+        self.modules: set[str] = set()
 
     def reducer_override(self, item: Any) -> Any:
         if isinstance(item, types.CodeType):
             self.filenames.add(item.co_filename)
+            self.modules.update(sent_modules.imports_of(item))
+        elif isinstance(item, types.ModuleType):
+            self.modules.add(item.__name__)
+        elif isinstance(item, type | types.FunctionType) and isinstance(item.__module__, str):
+            self.modules.add(item.__module__)
         return super().reducer_override(item)
 
 
-def dumps(factory: Factory | Wrapped) -> bytes:
+def dumps(factory: Factory | Wrapped, *, imports: Iterable[str] = ()) -> bytes:
     """`factory` (a class, a function, or wrappers) with its code, as bytes for `loads` in another process of this user.
+
+    Args:
+        imports: names of further modules that the other process will import.
 
     Raises InvalidInput if it refers to something that cannot be sent.
     """
@@ -53,7 +64,9 @@ def dumps(factory: Factory | Wrapped) -> bytes:
             "inside it, not outside."
         ) from error
     sources = {name: linecache.getlines(name) for name in sorted(collector.filenames)}
-    return cloudpickle.dumps((sources, absolute(sys.path), file.getvalue()))  # type: ignore[no-any-return]
+    modules, unsent = sent_modules.collected(sorted({*collector.modules, *imports}))
+    return cloudpickle.dumps(  # type: ignore[no-any-return]
+        (sources, absolute(sys.path), file.getvalue(), modules, unsent))
 
 
 def loads(data: bytes) -> Any:
@@ -64,18 +77,28 @@ def loads(data: bytes) -> Any:
     Its source lines show in later tracebacks of this process. Raises EnvironmentFailed if its code cannot be loaded
     here, for instance because it imports a module that does not exist.
     """
-    sources, path, payload = pickle.loads(data)  # noqa: S301  # see above
+    sources, path, payload, modules, unsent = (*pickle.loads(data), {}, {})[:5]  # noqa: S301  # see above
     sys.path.extend(entry for entry in path if entry not in sys.path and Path(entry).exists())
     for name, lines in sources.items():
         if lines and not Path(name).exists():
             # no modification time: linecache.checkcache leaves the entry alone
             linecache.cache[name] = (sum(map(len, lines)), None, lines, name)
     try:
-        return pickle.loads(payload)  # noqa: S301
+        with sent_modules.importable(modules):
+            return pickle.loads(payload)  # noqa: S301
     except Exception as error:
         raise EnvironmentFailed(
-            f"code that was typed in a cell could not be loaded in another process: {type(error).__name__}: {error}\n\n"
+            f"code of this run could not be loaded in another process: {_why(error, unsent)}\n\n"
             + traceback.format_exc().rstrip()) from error
+
+
+def _why(error: Exception, unsent: dict[str, str]) -> str:
+    """An error in words; `unsent`: why modules beside the notebook were not sent, by name."""
+    name = error.name if isinstance(error, ModuleNotFoundError) else None
+    if name in unsent:
+        return (f"the module {name} was not sent, since {unsent[name]}. Put it into a package that is installed there, "
+                "or into a folder of shared storage that is on PYTHONPATH.")
+    return f"{type(error).__name__}: {error}"
 
 
 def load_factory(path: Path, *, trust_code: bool = False) -> Any:

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from multiprocess import reduction
 
-from workbench.environments.adapters import code_by_value
+from workbench.environments.adapters import code_by_value, sent_modules
 from workbench.environments.adapters.adapt import check_spreadable, vector_of
 from workbench.environments.adapters.gymnasium_vector import GymnasiumVector
 from workbench.environments.spread import rows as spread_rows
@@ -31,6 +31,7 @@ def main(pipe: Any, code: bytes, settings: dict[str, Any]) -> None:
     """
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # a notebook's interrupt goes to all processes of its group
     _end_with(settings["parent"])
+    sent_modules.keep_for_good()
     env: GymnasiumVector | None = None
     try:
         try:

@@ -212,7 +212,8 @@ class ProcessHost:
             with self._guard:
                 ending = child.poll()
             if ending is not None:
-                return {"code": ending.code, "error": ending.error, "log": self._new_log(child.log)}
+                error = node_versions.with_node(host_address(), ending.error)
+                return {"code": ending.code, "error": error, "log": self._new_log(child.log)}
             time.sleep(POLL_S)
 
     def _new_log(self, path: Path) -> bytes:
