@@ -8,6 +8,7 @@
 # make test-s3  the tests of storage, with a server of our own that speaks S3, in build/s3
 # make test-recipes  recipes as SkyPilot, Kubernetes' schemas and Slurm read them, with their packages in build/recipes
 # make test-hub  a run behind JupyterHub and an SSH tunnel, in a browser, with the hub in build/hub; needs npm
+# make test-ray-dashboard  what Ray's dashboard and metrics show of a run, with ray[default] in build/ray-dashboard
 # make test-pythons  the wheel and its extras in a bare environment of each of PYTHONS: a run, every family of environments
 # make audit   known vulnerabilities of the pinned packages; it asks the package index for them
 # make docs    the site of the documentation in build/site, strictly; LESSONS=executed runs the fast lessons for it first
@@ -38,7 +39,7 @@ ENGINE_NEEDS := build-essential cmake libsdl2-dev libsdl2-image-dev libsdl2-ttf-
 
 SLURM_PACKAGES := slurm-client slurmctld slurm-wlm-basic-plugins
 
-.PHONY: setup demo lint test test-all test-xla test-football test-trackers test-s3 test-recipes test-hub test-pythons audit docs pages lab clean
+.PHONY: setup demo lint test test-all test-xla test-football test-trackers test-s3 test-recipes test-hub test-ray-dashboard test-pythons audit docs pages lab clean
 
 setup: .venv/.installed
 
@@ -99,6 +100,17 @@ build/trackers/.installed: pyproject.toml constraints.txt
 		torch hatchling editables pytest pytest-timeout pytest-xdist
 	build/trackers/bin/python $(INSTALL) build/trackers/constraints.txt --no-build-isolation --editable \
 		'.[wandb,mlflow,trackio]'
+	touch $@
+
+# ray[default] brings 40 packages for a dashboard, which no run needs.
+test-ray-dashboard: build/ray-dashboard/.installed
+	build/ray-dashboard/bin/python -m pytest -n0 -m '' tests/launchers/test_ray_dashboard.py
+
+build/ray-dashboard/.installed: pyproject.toml constraints.txt
+	$(PYTHON) -m venv build/ray-dashboard
+	build/ray-dashboard/bin/python $(INSTALL) constraints.txt $(FROM_INDEX) \
+		torch hatchling editables pytest pytest-timeout pytest-xdist
+	build/ray-dashboard/bin/python $(INSTALL) constraints.txt --no-build-isolation --editable '.[ray]' 'ray[default]'
 	touch $@
 
 # botocore wants another dateutil than ours.

@@ -11,9 +11,13 @@ from pathlib import Path
 
 import pytest
 
-from tests.conftest import eventually
+import workbench as wb
+from tests.conftest import SMALL, eventually
+from workbench import rundir
+from workbench.config import RunConfig
 from workbench.errors import RunNotFound, StorageFailed
 from workbench.rundir import lock
+from workbench.supervisor import main as supervisor_main
 
 HOLD = """
 import sys, time
@@ -85,3 +89,41 @@ def test_a_file_system_without_locks_is_named_with_what_to_do(
         with pytest.raises(StorageFailed, match=r"has no locks now.*Set WORKBENCH_HOME"):
             question()
     assert len(os.listdir("/proc/self/fd")) == before
+
+
+def test_a_home_without_locks_is_refused_before_anything_is_made(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def flock(descriptor: int, kind: int) -> None:
+        raise OSError(errno.EOPNOTSUPP, os.strerror(errno.EOPNOTSUPP))
+
+    monkeypatch.setattr(fcntl, "flock", flock)
+    with pytest.raises(StorageFailed, match=r"has no locks now .*keep a copy of the run there by storage="):
+        wb.launch("CartPole-v1", **SMALL)
+    assert list((home / "runs").iterdir()) == []
+
+
+def test_a_supervisor_waits_for_as_long_as_storage_keeps_the_lock_of_a_lost_machine(
+    home: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """The lost machine is a process that holds the lock, and is none of the run's here."""
+    run = rundir.create("lost", {"config": RunConfig.build("CartPole-v1").to_json(), "state": "training"})
+    waited: list[float] = []
+    hold = lock.hold
+
+    def held_by_the_lost(path: Path, *, wait_s: float) -> int | None:
+        """As `hold`, in less time; the storage frees the lock during the longest wait."""
+        waited.append(wait_s)
+        if wait_s == lock.LEASE_S:
+            holder.kill()
+        return hold(path, wait_s=wait_s if wait_s == lock.LEASE_S else 0.1)
+
+    monkeypatch.setattr(lock, "hold", held_by_the_lost)
+    command = [sys.executable, "-c", HOLD, str(lock.of_supervisor(run))]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as holder:
+        try:
+            assert holder.stdout is not None and holder.stdout.readline() == "held\n"
+            descriptor = supervisor_main._lock(run)
+        finally:
+            holder.kill()
+    assert descriptor is not None and lock.LEASE_S > 90 and waited[-1] == lock.LEASE_S
+    os.close(descriptor)
+    assert "storage keeps the lock of a machine that is lost" in capfd.readouterr().err

@@ -124,6 +124,7 @@ WRONG = [
     ("pong.py", "--target 22", "'22' is not a number from -21 to 21"),
     ("pong.py", "--report --name no-such-run", "no-such-run"),
     ("population.py", "--members 1", "'1' is not a whole number from 2 to 256"),
+    ("ray_actors.py", "--actors 16 4097", "'4097' is not a whole number from 1 to 4,096"),
     ("remote.py", "--envs 3", "'3' is not a whole number from 2 to 4,096 and a multiple of 2"),
     ("remote.py", "--ways tsl", "'tsl'"),
     ("replay.py", "--folder nowhere", "there is no directory 'nowhere'"),

@@ -55,6 +55,7 @@ SIZES: dict[str, list[tuple[str, list[str]]]] = {
     "population.py": [("--members 2 --frames 1000 --seeds 1 --parallel 1 --episodes 2",
                        ["population-based training", POSITIVE, POSITIVE])],
     "pretrained.py": [("cartpole --hours 0 --episodes 2 --folder {results}", [])],
+    "ray_actors.py": [("--actors 2 --nodes 1", ["2", "2", POSITIVE, POSITIVE, POSITIVE, SPEED])],
     "remote.py": [("--environment CartPole-v1 --rounds 1 --seconds 0.1 --envs 2 --warm-up-updates 1",
                    ["ray", POSITIVE, POSITIVE + "%", "95%: (reached|missed)"])],
     "replay.py": [("--unrolls 64 --rounds 1 --folder {results}", ["disk: sampled", POSITIVE, POSITIVE, POSITIVE])],

@@ -157,6 +157,18 @@ def test_installed_packages_and_the_workbench_do_not_travel() -> None:
     assert sources == {} and unsent == {}
 
 
+@pytest.mark.parametrize("place", ["lib/python3/site-packages", "dist-packages", "target"])
+def test_packages_that_are_installed_elsewhere_on_the_path_do_not_travel(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, place: str
+) -> None:
+    folder = tmp_path / place
+    (folder / "installed_there").mkdir(parents=True)
+    (folder / "installed_there/__init__.py").touch()
+    (folder / "installed_there-1.0.dist-info").mkdir()
+    monkeypatch.syspath_prepend(folder)
+    assert collected(["installed_there"]) == ({}, {})
+
+
 def test_a_folder_without_init_is_a_package_there_too(notebook: Path) -> None:
     inside = importlib.import_module("folder.inside")
     cell: dict[str, Any] = {"__name__": "__main__", "inside": inside}
@@ -164,7 +176,9 @@ def test_a_folder_without_init_is_a_package_there_too(notebook: Path) -> None:
     assert in_another_process(dumps(cell["build"]), "print(made())", notebook) == "5"
 
 
-def test_modules_that_are_too_large_are_refused_with_their_size(notebook: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_modules_that_are_too_large_are_refused_with_their_size(
+    notebook: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(sent_modules, "LARGEST", 100)
     with pytest.raises(InvalidInput, match=r"6 modules beside the notebook .* MiB .*the largest is .*maze\.py"):
         dumps(importlib.import_module("maze").Maze)
@@ -178,7 +192,7 @@ def test_a_compiled_module_is_named_where_it_is_missing(notebook: Path) -> None:
     assert sources == {} and unsent == {"fast": "fast.cpython-311-x86_64-linux-gnu.so is compiled"}
     payload = b"cfast\nbuild\n."  # a reference to fast.build, as pickle writes it
     (notebook / "fast.cpython-311-x86_64-linux-gnu.so").unlink()
-    with pytest.raises(EnvironmentFailed, match=r"the module fast was not sent, since fast\..*\.so is compiled\. Put it"):
+    with pytest.raises(EnvironmentFailed, match=r"the module fast was not sent, since fast\..*\.so is compiled\."):
         loads(pickle.dumps(({}, [], payload, {}, unsent)))
 
 

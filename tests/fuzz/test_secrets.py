@@ -24,7 +24,8 @@ from workbench.wire import rpc
 from workbench.wire.rpc import Caller, Endpoint, Listen, method_path, open_channel, serve, token_metadata
 
 PACKAGE = Path(workbench.__file__).parent
-RUNS_CODE = {"environments/adapters/code_by_value.py"}  # what a person typed in a cell
+RUNS_CODE = {  # what a person typed in a cell, and modules that lie beside it under the same seal
+    "environments/adapters/code_by_value.py", "environments/adapters/sent_modules.py"}
 LOADERS = {"pickle", "cloudpickle", "dill", "marshal", "shelve", "joblib"}
 
 

@@ -26,9 +26,9 @@ _QUIET = {"RAY_USAGE_STATS_ENABLED": "0", "RAY_ENABLE_UV_RUN_RUNTIME_ENV": "0",
           "RAY_CLIENT_SERVER_CHECK_CHANNEL_TIMEOUT_S": "240"}
 
 
-def add_node(cluster: Any, cpus: int, **more: Any) -> Any:
-    """A further node."""
-    with small():
+def add_node(cluster: Any, cpus: int, *, agent: bool = False, **more: Any) -> Any:
+    """A further node; `agent`: see `small`."""
+    with small(agent=agent):
         return cluster.add_node(num_cpus=cpus, object_store_memory=OBJECT_STORE, **more)
 
 

@@ -3,7 +3,8 @@ an autoscaler, whose monitor runs in this program, too.
 
 Ray waits 30 s for a node, on any machine; and a node crashes where the agent of its dashboard says no ports within 15 s
 (ray-project/ray, issue 65983). These nodes have an agent as after `pip install ray`, without a dashboard, whose ports
-are none, which is known before it starts; and they are waited for longer.
+are none, which is known before it starts; and they are waited for longer. With ray[default] they can have the real
+agent (`agent=True`), whose ports are chosen for it.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ import socket
 import sys
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import Any
 from unittest.mock import patch
@@ -34,8 +35,8 @@ class _SlowClock:
 
 
 @contextmanager
-def small() -> Iterator[None]:
-    """Nodes that are started in this block."""
+def small(*, agent: bool = False) -> Iterator[None]:
+    """Nodes that are started in this block. `agent`: with the agent that publishes metrics, and maybe a dashboard."""
     from ray import _raylet as names
     from ray._private import node, services
 
@@ -43,11 +44,15 @@ def small() -> Iterator[None]:
 
     def start_raylet(*arguments: Any, **named: Any) -> Any:
         known = inspect.signature(usual).bind(*arguments, **named).arguments
-        for port in (names.METRICS_AGENT_PORT_NAME, names.METRICS_EXPORT_PORT_NAME,
-                     names.DASHBOARD_AGENT_LISTEN_PORT_NAME):
-            names.persist_port(known["session_dir"], known["node_id"], port, -1)
-        with socket.create_server((known["node_ip_address"], 0)) as free:
-            named["runtime_env_agent_port"] = free.getsockname()[1]
+        ports = {"metrics_agent_port": names.METRICS_AGENT_PORT_NAME,
+                 "metrics_export_port": names.METRICS_EXPORT_PORT_NAME,
+                 "dashboard_agent_listen_port": names.DASHBOARD_AGENT_LISTEN_PORT_NAME}
+        for argument, port in ports.items():
+            number = _free_port(known["node_ip_address"]) if agent else -1
+            names.persist_port(known["session_dir"], known["node_id"], port, number)
+            if agent:
+                named[argument] = number
+        named["runtime_env_agent_port"] = _free_port(known["node_ip_address"])
         return usual(*arguments, **named)
 
     usual_process = services.start_ray_process
@@ -57,10 +62,15 @@ def small() -> Iterator[None]:
             command = [*command[:2], __file__, *command[2:]]
         return usual_process(command, *arguments, **named)
 
-    without_dashboard = patch.dict(sys.modules, {"ray.dashboard.optional_deps": None})
+    without_dashboard = nullcontext() if agent else patch.dict(sys.modules, {"ray.dashboard.optional_deps": None})
     with patch.object(services, "start_raylet", start_raylet), patch.object(node, "time", _SlowClock()), \
             patch.object(services, "start_ray_process", start_ray_process), without_dashboard:
         yield
+
+
+def _free_port(address: str) -> int:
+    with socket.create_server((address, 0)) as free:
+        return int(free.getsockname()[1])
 
 
 if __name__ == "__main__":

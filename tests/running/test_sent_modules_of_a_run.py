@@ -7,13 +7,13 @@ import shutil
 import sys
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 import workbench as wb
 from tests.conftest import SMALL, eventually
 from workbench.errors import AccessDenied
+from workbench.policies.player import load_policy
 
 START_S = 240.0
 
@@ -44,10 +44,36 @@ gymnasium.register("Corridor-v0", entry_point=Corridor)
     "corridor_parts/rewards.py": "EACH = 1.0\n",
     "corridor_parts/factor.py": "FACTOR = 2.0\n",
     "corridor_nets.py": """
-from workbench.networks.policy_value import PolicyValueNetwork
 from torch import nn
+from corridor_parts.factor import FACTOR
+from workbench.algorithms import PolicyValueOutput
 
-WIDTH = 8
+class Small(nn.Module):
+    def __init__(self, spec):
+        super().__init__()
+        self.policy, self.value = nn.Linear(2, 2), nn.Linear(2, 1)
+        self.factor = FACTOR
+    def initial_state(self, batch):
+        return ()
+    def forward(self, observation, previous_action, reward, start, state):
+        return PolicyValueOutput(self.policy(observation), self.value(observation)[..., 0]), state
+""",
+    "corridor_learning.py": """
+import workbench as wb
+from corridor_parts.factor import FACTOR
+
+class Learns(wb.Algorithm):
+    class Config(wb.LearningConfig):
+        learning_rate: float = 1e-3
+        unroll_length: int = 10
+        batch_size: int = 4
+    def loss(self, network, *, batch, config):
+        output = self.outputs(network, batch)
+        rewards, discounts = self.rewards_and_discounts(batch, config)
+        errors = rewards + discounts * output.value[1:].detach() - output.value[:-1]
+        log_probs = self.distribution.log_prob(output.policy_logits[:-1], actions=batch.action[:-1])
+        total = errors.square().mean() - (errors.detach() * log_probs).mean()
+        return wb.Loss(total, {"loss": total.detach(), "factor": total.detach() * 0 + FACTOR})
 """,
 }
 
@@ -75,9 +101,9 @@ def returns(run: wb.Run) -> set[float]:
 def test_an_edit_after_the_launch_changes_neither_restarts_nor_forks_nor_what_comes_back_from_storage(
     home: Path, notebook: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    corridor: Any = importlib.import_module("corridor")
-    run = wb.launch(corridor.Corridor, wrappers=[corridor.Doubled], storage=f"file://{tmp_path}/kept",
-                    name="kept", **SMALL)
+    corridor, nets = (importlib.import_module(name) for name in ("corridor", "corridor_nets"))
+    run = wb.launch(corridor.Corridor, wrappers=[corridor.Doubled], network=nets.Small,
+                    storage=f"file://{tmp_path}/kept", name="kept", **SMALL)
     try:
         run.wait(updates=5, timeout_s=START_S)
         (notebook / "corridor_parts/factor.py").write_text("FACTOR = 50.0\n")
@@ -94,6 +120,8 @@ def test_an_edit_after_the_launch_changes_neither_restarts_nor_forks_nor_what_co
         run.stop()
     assert returns(run) == {8.0}
     assert wb.evaluate(run, episodes=2).returns == (8.0, 8.0)
+    assert load_policy(run.checkpoints[-1]).network.factor == 2.0
+    assert sys.modules["corridor_nets"] is nets, "a kernel keeps its own modules"
     shutil.rmtree(notebook)
     monkeypatch.setenv("WORKBENCH_HOME", str(tmp_path / "next"))
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config of the next machine"))
@@ -121,3 +149,15 @@ def test_an_environment_that_a_module_beside_the_notebook_registers_is_there_aft
     finally:
         run.stop()
     assert returns(run) == {4.0} and wb.evaluate(run, episodes=2).returns == (4.0, 4.0)
+
+
+@pytest.mark.full
+def test_a_sweeps_trials_have_the_modules_of_its_beginning(home: Path, notebook: Path) -> None:
+    learning, nets = (importlib.import_module(name) for name in ("corridor_learning", "corridor_nets"))
+    sweep = wb.sweep("corridor:Corridor-v0", algorithm=learning.Learns, network=nets.Small, trials=1, name="swept",
+                     space={"learning_rate": (1e-4, 1e-2)}, total_frames=2_000, actors=1, envs_per_actor=4)
+    shutil.rmtree(notebook)
+    sweep.wait(timeout_s=START_S)
+    (trial,) = sweep.trials
+    assert trial.state == "finished", trial
+    assert set(wb.attach("swept-0").metrics("factor")["value"]) == {2.0}

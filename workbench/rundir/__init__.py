@@ -38,6 +38,7 @@ from workbench.rundir.files import (
     own,
     read_record,
     whose,
+    without_locks,
     write_atomically,
     write_record,
 )
@@ -373,17 +374,29 @@ def _renamed(hidden: Path, path: Path) -> None:
 
 @contextmanager
 def _making(folder: Path) -> Iterator[None]:
-    """A lock shared by all that make something in `folder`; one that is alone removes what killed processes left."""
+    """A lock shared by all that make something in `folder`; one that is alone removes what killed processes left.
+
+    Raises StorageFailed where the home's file system has no locks.
+    """
     descriptor = os.open(home() / _MAKING, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     try:
         with suppress(BlockingIOError):
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            _flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
             for leftover in folder.glob(f"{_MAKING}-*"):
                 shutil.rmtree(leftover, ignore_errors=True)
-        fcntl.flock(descriptor, fcntl.LOCK_SH)
+        _flock(descriptor, fcntl.LOCK_SH)
         yield
     finally:
         os.close(descriptor)
+
+
+def _flock(descriptor: int, kind: int) -> None:
+    try:
+        fcntl.flock(descriptor, kind)
+    except BlockingIOError:
+        raise
+    except OSError as error:
+        raise without_locks(home(), error) from None
 
 
 def _fill(run: RunDirectory, code: Mapping[str, bytes]) -> None:

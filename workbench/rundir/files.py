@@ -139,6 +139,14 @@ def absolute(entries: Iterable[str]) -> list[str]:
     return paths
 
 
+def without_locks(path: Path, error: OSError) -> StorageFailed:
+    """The error for a file whose file system refused a lock."""
+    return StorageFailed(
+        f"the file system of {path} has no locks now ({error.strerror}), and without them two processes could write "
+        "one run. Set WORKBENCH_HOME to a folder on a disk of this machine, or on NFS with locks. A mount of object "
+        "storage has none: keep a copy of the run there by storage=..., its URL or that folder.")
+
+
 def place_or(folder: Path) -> Path | None:
     """A child's working directory: `folder` if ours was deleted, since MKL fails to load there; else None: ours."""
     try:

@@ -18,9 +18,11 @@ from pathlib import Path
 
 from workbench.errors import StorageFailed
 from workbench.rundir import RunDirectory, gone
+from workbench.rundir.files import without_locks
 
 LOOK_S = 0.3  # a check whether a run or a sweep is alive holds its lock for an instant
 ORPHANS_LIVE_S = 10.0  # children of a dead supervisor, which hold its lock, end themselves within this time
+LEASE_S = 120.0  # NFSv4 keeps the locks of a lost machine for a lease: 90 s on Linux (Documentation/filesystems/nfs)
 
 _RETRY_S = 0.05
 _descriptors: dict[Path, int] = {}  # of locks held in `with` blocks of this process
@@ -117,10 +119,7 @@ def _taken(descriptor: int, path: Path, kind: int) -> bool:
     except BlockingIOError:
         return False
     except OSError as error:
-        raise StorageFailed(
-            f"the file system of {path} has no locks now ({error.strerror}), and without them two processes could "
-            "write one run. Set WORKBENCH_HOME to a folder on a disk of this machine, or on NFS with locks; a mount of "
-            "object storage has none.") from None
+        raise without_locks(path, error) from None
 
 
 def _open(path: Path, flags: int) -> int:

@@ -66,7 +66,7 @@ def launch(
 
     Args:
         environment: a name such as "ALE/Pong-v5" or "CartPole-v1" (`wb.environments()` lists them), or a class or
-            function that makes one; code typed in a cell travels by value.
+            function that makes one; code typed in a cell travels by value, modules beside the notebook as they are now.
         algorithm: a name (docs/algorithms.md), or a class that derives from `wb.Algorithm`; one typed in a cell travels
             by value.
         name: of the run; None: the first free one, such as pong-vtrace-1.

@@ -25,7 +25,8 @@ from workbench.wire.lifeline import end_with_parent
 def _lock(run: RunDirectory) -> int | None:
     """The descriptor of the run's lock; None if the run has another supervisor.
 
-    Orphans of a dead supervisor hold the lock until they end; those that do not end in time are killed.
+    Orphans of a dead supervisor hold the lock until they end; those that do not end in time are killed. Shared storage
+    keeps the lock of a machine that is lost, for a lease.
     """
     path = lock.of_supervisor(run)
     descriptor = lock.hold(path, wait_s=lock.ORPHANS_LIVE_S)
@@ -33,6 +34,10 @@ def _lock(run: RunDirectory) -> int | None:
         for orphan in _processes(run, "_learner", "_actor"):
             orphan.kill()
         descriptor = lock.hold(path, wait_s=1.0)
+        if descriptor is None:
+            print(f"{path} is locked, and by no process of this machine. Waiting for up to {lock.LEASE_S:g} s: shared "
+                  "storage keeps the lock of a machine that is lost for some time.", file=sys.stderr, flush=True)
+            descriptor = lock.hold(path, wait_s=lock.LEASE_S)
     return descriptor
 
 
@@ -66,11 +71,12 @@ def _watch(supervisor: Supervisor, place: Place) -> None:
         spot_notices.watch(spot, on_notice=partial(lost_machines.taken_back, supervisor),
                            on_silence=lambda text: supervisor.event("error", text))
     if supervisor.config.launcher == "ray":
-        from workbench.supervisor import lost_machines, ray_notices
+        from workbench.supervisor import lost_machines, ray_metrics, ray_notices
         from workbench.supervisor.hosts.ray import RayPlace
 
         assert isinstance(place, RayPlace)
         ray_notices.watch(place, on_drain=partial(lost_machines.drained, supervisor), say=supervisor.event)
+        ray_metrics.report(supervisor.status, run=supervisor.run.name)
 
 
 def main(run_dir: str, starting: int | None = None) -> int:
@@ -85,7 +91,7 @@ def main(run_dir: str, starting: int | None = None) -> int:
     if starting is not None:
         os.close(starting)
     if lock_descriptor is None:
-        print(f"{run.name} has a supervisor already", file=sys.stderr)
+        print(f"{run.name} has a supervisor already, here or on another machine", file=sys.stderr)
         return 1
     writer = MetricsWriter(run.metrics, wait_s=run_record.WAIT_S)
     place = _place(run, lock_descriptor)

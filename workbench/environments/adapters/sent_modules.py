@@ -34,6 +34,7 @@ Source = tuple[str, bytes, bool]  # the file, its text, and whether it is a pack
 Sources = dict[str, Source]  # by the module's name
 
 _OURS = "workbench"  # whose versions are compared instead
+_SITES = {"site-packages", "dist-packages"}  # also of another Python, as $PYTHONPATH has them on many clusters
 _MAIN = ("__main__", "__mp_main__")  # by value
 
 _lock = threading.RLock()
@@ -143,9 +144,9 @@ def _is_beside(spec: ModuleSpec) -> bool:
 def _is_installed(folder: Path) -> bool:
     """Whether it is a folder of Python's own or of installed packages, and not the notebook's."""
     installed, linked = _installed()
-    if any(path == folder or path in folder.parents for path in installed):
+    if _SITES & set(folder.parts) or any(path == folder or path in folder.parents for path in installed):
         return True
-    return folder in linked and str(folder) not in absolute([""])
+    return (folder in linked or any(folder.glob("*.dist-info"))) and str(folder) not in absolute([""])
 
 
 @cache
@@ -190,7 +191,7 @@ def _imported_by(name: str, source: Source) -> list[str]:
 # --- the process that gets them ---------------------------------------------------------------------------------------
 
 
-class SentModules(importlib.abc.MetaPathFinder, importlib.abc.SourceLoader):
+class SentModules(importlib.abc.MetaPathFinder, importlib.abc.SourceLoader):  # type: ignore[misc]  # typeshed's own
     """Finds and loads modules that were sent. Their `__file__` is where they lay, which need not exist here."""
 
     def __init__(self, sources: Sources) -> None:
@@ -232,8 +233,9 @@ def importable(sources: Sources) -> Iterator[None]:
         return
     with _lock:
         loaded = {name: sys.modules[name] for name in sources if name in sys.modules}
-        apart = any(not _is_same(module, sources[name]) for name, module in loaded.items()) or any(
-            finder.sources[name] != sources[name] for finder in _finders() for name in finder.sources if name in sources)
+        earlier = [item for finder in _finders() for item in finder.sources.items()]
+        apart = any(source != sources.get(name, source) for name, source in earlier) or any(
+            not _is_same(module, sources[name]) for name, module in loaded.items())
         stays = _keeps and not apart
         if apart:
             _forget(loaded)

@@ -70,7 +70,7 @@ def remark(node: str, there: Versions, notebook: Versions) -> str | None:
 
 
 def with_node(node: str, error: dict[str, str] | None) -> dict[str, str] | None:
-    """The error ({"type", "message"}) of a process there; of a package that is missing, with the node and what to do."""
+    """The error ({"type", "message"}) of a process there; if it lacks a package, with the node and what to do."""
     if error is None:
         return None
     found = _MISSING.search(error["message"])

@@ -11,6 +11,7 @@ from __future__ import annotations
 import hashlib
 import logging
 import os
+import secrets
 import signal
 import time
 import traceback
@@ -32,6 +33,7 @@ from workbench.supervisor.hosts.ray_actor import (
     host_options,
     inherited,
     node_id,
+    title,
 )
 from workbench.supervisor.ray_notices import Seat
 from workbench.wire.endpoints import SUPERVISOR, learner_name
@@ -179,7 +181,8 @@ class RemoteChild:
     def _start(self) -> None:
         files = self._place.bundle() if self._task.token is None else {}
         if self._actor is None:
-            self._actor = _options(self._resources, self._strategy).remote(self._task)
+            name = f"{title(self.name, self._task.run)} {secrets.token_hex(4)}"  # a name is free once its host is gone
+            self._actor = _options(self._resources, self._strategy, name=name).remote(self._task)
         (self._place.run.logs / f"{self.name}.log").touch(mode=0o600)  # an actor's comes from its node when a life ends
         self._sent_addresses = self._place.published()
         self._life = self._actor.live.remote(files, first=self.restarts < 0)
@@ -332,9 +335,9 @@ def _request(resources: Resources) -> dict[str, float]:
     return {name: value for name, value in request.items() if value}
 
 
-def _options(resources: Resources, strategy: Any) -> Any:
-    return host_options(num_cpus=resources.cpus, num_gpus=resources.gpus, memory=resources.memory_gb * _GB or None,
-                        scheduling_strategy=strategy, max_restarts=0)
+def _options(resources: Resources, strategy: Any, *, name: str) -> Any:
+    return host_options(name=name, num_cpus=resources.cpus, num_gpus=resources.gpus,
+                        memory=resources.memory_gb * _GB or None, scheduling_strategy=strategy, max_restarts=0)
 
 
 def _gpus() -> float:

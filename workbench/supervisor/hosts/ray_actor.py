@@ -77,6 +77,10 @@ class ProcessHost:
         if task.name == SUPERVISOR:
             threading.Thread(target=self._supervise, name="supervise", daemon=True).start()
 
+    def __repr__(self) -> str:
+        """What Ray's dashboard calls it: "actor-3 of pong-vtrace-1"."""
+        return title(self._task.name, self._task.run)
+
     def live(self, files: Mapping[str, bytes], *, first: bool = False) -> dict[str, Any]:
         """One life of the process, from its start to its end: {"code", "error", "log"}.
 
@@ -157,6 +161,8 @@ class ProcessHost:
                 os.close(lock_descriptor)  # the process has inherited it, and holds the lock to its end
         with self._guard:
             self._child = child
+        print(f"{self!r} runs here, as process {child.pid} of {host_address()}. Run directory: {self._task.run}. "
+              f"Log: {child.log}", flush=True)  # for Ray's dashboard, and `ray logs`
 
     def _check_storage(self) -> None:
         if self._task.token is None:
@@ -281,6 +287,11 @@ def _new_bundle() -> Path:
     folder = Path(tempfile.mkdtemp(prefix=_BUNDLE))
     lock.hold(folder / "lock", wait_s=0)  # to the end of this process
     return folder
+
+
+def title(name: str, run: str) -> str:
+    """Role, number and run of a process, for whoever looks at the cluster; `run`: the run's directory."""
+    return f"{name} of {Path(run).name}"
 
 
 def host_options(**more: Any) -> Any:
