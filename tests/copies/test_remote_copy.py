@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import base64
+import gc
 import hashlib
 import json
 import os
 import shutil
+import weakref
 from collections.abc import Callable
 from contextlib import closing
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -106,9 +109,13 @@ def test_a_history_arrives_whole_and_goes_on(home: Path) -> None:
     assert abs(stored_at - written_at) < 60, "its age is the age there, by whatever clock"
 
 
-def test_a_long_history_comes_in_pieces_of_which_none_is_lost(home: Path) -> None:
+def test_a_long_history_comes_in_pieces_of_which_none_is_lost(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(copied_rows, "_MOST_AT_ONCE", {"events": 3})
     run, asked = made(), []
     filled(run, 0, 120)
+    with closing(MetricsWriter(run.metrics)) as writer:
+        for number in range(8):
+            writer.event("note", str(number))
     ask = ask_of(run)
 
     def little(method: str, **arguments: Any) -> Any:
@@ -269,6 +276,13 @@ def test_code_of_a_cell_keeps_its_seal(home: Path) -> None:
 # --- what a copy is not ---------------------------------------------------------------------------------------------
 
 
+@dataclass
+class Followed:
+    """In place of a process."""
+
+    directory: RunDirectory
+
+
 def attached(run: RunDirectory) -> wb.Run:
     copy = copy_of(run)
     copy.update()
@@ -308,6 +322,26 @@ def test_a_copy_that_nothing_follows_says_so_and_is_not_called_dead(home: Path) 
         handle.tune(learning_rate=1e-3)
     with lock.held(lock.of_follower(handle.directory), wait_s=0):
         assert handle.status.state == "dead", "whoever follows it would hold its lock"
+
+
+def test_whoever_follows_a_run_does_so_while_anything_of_its_handle_is_there(home: Path) -> None:
+    """A view that a handle has opened, for example."""
+    copy = copy_of(made())
+    copy.update()
+    ended = []
+    following = Followed(copy.directory)
+    weakref.finalize(following, ended.append, "ended")
+    run = wb.Run(copy.directory, following=following)
+    view, again = run._control, wb.attach(run)
+    del following, run
+    gc.collect()
+    assert not ended
+    del view
+    gc.collect()
+    assert not ended
+    del again
+    gc.collect()
+    assert ended
 
 
 def test_two_runs_of_one_name_have_copies_of_their_own(home: Path) -> None:

@@ -16,6 +16,7 @@ from workbench.errors import StorageFailed
 from workbench.metrics import schema, series
 
 MOST_ROWS = 20_000  # of all tables in one answer
+_MOST_AT_ONCE = {"events": 500}  # which may hold long tracebacks
 _MOST_NAMES = 10_000
 _LONGEST_NAME = 1000
 _LONGEST_TEXT = 2**22
@@ -57,11 +58,13 @@ def rows_since(path: Path, since: Mapping[str, Any], *, most: int = MOST_ROWS) -
         now = _marks(connection)
         if _is_other(since, now):
             return {"anew": True}
-        answer, left = dict[str, Any](), most
+        answer, left, more = dict[str, Any](), most, False
         for table, columns in _COLUMNS.items():  # events first: they say which rows were left behind
+            limit = min(left, _MOST_AT_ONCE.get(table, left))
             answer[table] = connection.execute(
-                f"SELECT {columns} FROM {table} WHERE id > ? ORDER BY id LIMIT ?", (since[table], left)).fetchall()
+                f"SELECT {columns} FROM {table} WHERE id > ? ORDER BY id LIMIT ?", (since[table], limit)).fetchall()
             left -= len(answer[table])
+            more |= len(answer[table]) == limit
         answer["series"] = {}
         for name, end in now["series"].items():
             if end > (first := since["series"].get(name, 0)) and left > 0:
@@ -69,7 +72,7 @@ def rows_since(path: Path, since: Mapping[str, Any], *, most: int = MOST_ROWS) -
                 left -= len(answer["series"][name])
         distributions = connection.execute(f"SELECT {_DISTRIBUTION} FROM distributions").fetchall() if left > 0 else []
         status = connection.execute("SELECT time, status FROM status LIMIT 1").fetchone()
-        return {**answer, "anew": False, "more": left <= 0, "distributions": distributions,
+        return {**answer, "anew": False, "more": more or left <= 0, "distributions": distributions,
                 "status": [time.time() - status[0], status[1]] if status else None}
 
 

@@ -25,10 +25,14 @@ _STALE_S = 5.0  # a supervisor that lives writes its status each second
 
 
 class Control:
-    """Calls the supervisor of one run; connects at the first call. Several threads may use it."""
+    """Calls the supervisor of one run; connects at the first call. Several threads may use it.
 
-    def __init__(self, directory: RunDirectory) -> None:
+    `kept`: what must live for as long as this does, such as a process that follows the run.
+    """
+
+    def __init__(self, directory: RunDirectory, *, kept: object = None) -> None:
         self.directory = directory
+        self._kept = kept
         self._guard = threading.Lock()
         self._caller: Caller | None = None
         self._opened_for = (0, 0, "")  # device and inode of the folder, and the token

@@ -58,7 +58,7 @@ class Run:
     ) -> None:
         self._directory = checked(directory)
         self._following = following  # kept for as long as this handle is
-        self._control = Control(directory)
+        self._control = Control(directory, kept=following)
         self._reader = MetricsReader(directory.metrics)
         self._remember(status or stored_status(directory))
 

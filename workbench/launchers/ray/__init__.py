@@ -29,7 +29,7 @@ from workbench.wire import certificates
 
 _CONNECT_S = 240.0  # Python, Ray and a busy machine; a port at which nobody listens is known after 10 s
 _START_S = 240.0
-_FOLLOW_S = 3600.0  # for the first copy of a long history; what fails says so
+_FOLLOW_S = 3600.0  # for a busy cluster, and the first copy of a long history; what fails says so
 _TAIL_BYTES = 4000
 
 
@@ -148,7 +148,6 @@ class _Helper:
         weakref.finalize(self, self._input.close)
         threading.Thread(target=_listen, args=[self._process, self._process.stdout, self.messages, self._arrival],
                          name="ray-starter", daemon=True).start()
-        self.awaited("connected", _CONNECT_S)
 
     def ask(self, request: dict[str, Any]) -> None:
         """Send a request. Raises ConnectionLost if the process has ended."""
@@ -174,7 +173,9 @@ class _Helper:
 
 
 def _starter(address: str) -> _Helper:
-    return _Helper("workbench.launchers.ray.starter", address)
+    helper = _Helper("workbench.launchers.ray.starter", address)
+    helper.awaited("connected", _CONNECT_S)
+    return helper
 
 
 def _listen(process: subprocess.Popen[str], output: IO[str], messages: dict[str, Any], arrival: threading.Condition

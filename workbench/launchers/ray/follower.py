@@ -2,8 +2,8 @@
 
 It is Ray's client, keeps the copy of the run up to date (`copies.remote_copy`), and stands in for the supervisor there:
 it holds the copy's lock while the run is alive, and passes on the calls that come to the copy's socket. So a handle of
-the copy is a handle like any other. It says {"connected": true}, {"following": DIRECTORY} or {"error": …} on standard
-output, and ends when its input does. Of several that follow one run, one does so and the others wait for its end.
+the copy is a handle like any other. It says {"following": DIRECTORY} or {"error": …} on standard output, and ends when
+its input does. Of several that follow one run, one does so and the others wait for its end.
 """
 
 from __future__ import annotations
@@ -210,7 +210,6 @@ def run(address: str, say: Any) -> None:
     try:
         follower = Follower(address, say)
         copy = follower.begin()
-        say(connected=True)
         stand_by(copy.directory, say)  # its descriptor stays open to the end of this process
         follower.follow(copy)
     except WorkbenchError as error:
