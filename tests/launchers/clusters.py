@@ -46,6 +46,16 @@ def drain(cluster: Any, node: Any, *, seconds: int) -> None:
     subprocess.run([sys.executable, "-m", "ray.scripts.scripts", "drain-node", *which, *why], check=True, timeout=240)
 
 
+def lose(cluster: Any, node: Any) -> None:
+    """Kill the node's raylet and all that it started, at once: a machine that goes without a notice."""
+    raylet = psutil.Process(node.all_processes["raylet"][0].process.pid)
+    on_it = raylet.children(recursive=True)
+    cluster.remove_node(node, allow_graceful=False)
+    for process in on_it:
+        with suppress(psutil.NoSuchProcess):
+            process.kill()
+
+
 def _kill_all(processes: set[psutil.Process]) -> None:
     """Kill what is left of these children, if they are Ray's."""
     for one in processes:

@@ -13,6 +13,7 @@ import pytest
 from tests.widgets import recorded
 from workbench.config import RunConfig
 from workbench.errors import StorageFailed
+from workbench.launchers.local import LocalLauncher
 from workbench.metrics import MetricsWriter, Progress
 from workbench.rundir import lock
 from workbench.sweeping import study as sweep_study
@@ -131,7 +132,7 @@ def test_a_run_that_diverged_is_pruned_and_one_that_somebody_paused_is_waited_fo
     run.write(paused=reason)
     with lock.held(lock.of_supervisor(run), wait_s=0) as alive:
         assert alive
-        watched = WatchedTrial(study, trial, run, "episode_return", 27_000)
+        watched = WatchedTrial(study, trial, run, LocalLauncher(), "episode_return", 27_000)
         assert watched.look() is False and watched.verdict == verdict
     assert study.get_trials()[0].user_attrs.get("verdict", "") == verdict, "before it is told to stop"
 
@@ -147,7 +148,7 @@ def test_a_run_that_a_rule_of_its_own_has_ended_is_judged(rule: dict[str, float]
     run = recorded.vtrace("sweep-0")
     recorded.tell(run, episode_return=7.0, episodes_in_mean=100, alive_s=60.0)
     run.write(state="finished", config=run.config().replaced(**rule).to_json())
-    watched = WatchedTrial(study, trial, run, "episode_return", 10**9)
+    watched = WatchedTrial(study, trial, run, LocalLauncher(), "episode_return", 10**9)
     assert watched.look() and watched.verdict == verdict and note in watched.note
     (one,) = sweep_study.trials(sweep, study)
     assert (one.state, one.frames) == (verdict, recorded.STATUS["frames"])
@@ -164,7 +165,7 @@ def test_a_verdict_outlives_the_process_that_reached_it() -> None:
     run.write(state="stopped")
     again = sweep_study.opened(sweep, sampling=True)
     same = optuna.trial.Trial(again, again.get_trials()[0]._trial_id)
-    watched = WatchedTrial(again, same, run, "episode_return", 27_000)
+    watched = WatchedTrial(again, same, run, LocalLauncher(), "episode_return", 27_000)
     watched.take_over()  # resumes nothing
     assert watched.look()
     (one,) = sweep_study.trials(sweep, again)
@@ -176,7 +177,7 @@ def test_a_trial_whose_run_was_deleted_has_failed() -> None:
     study = sweep_study.opened(sweep, sampling=True)
     trial = study.ask(sweep_study.distributions(SPACE))
     run = recorded.vtrace("sweep-0")
-    watched = WatchedTrial(study, trial, run, "episode_return", 27_000)
+    watched = WatchedTrial(study, trial, run, LocalLauncher(), "episode_return", 27_000)
     shutil.rmtree(run.path)
     assert watched.look()
     (one,) = sweep_study.trials(sweep, study)

@@ -19,11 +19,12 @@ from tests.sweeping.test_sweep_study import folder
 from tests.widgets import recorded
 from workbench import checkpoints, rundir
 from workbench.errors import HomeNotWritable, InvalidInput, StorageFailed
+from workbench.launchers.local import LocalLauncher
 from workbench.metrics import MetricsReader, MetricsWriter, Progress
 from workbench.rundir import RunDirectory, lock
 from workbench.running import starting
 from workbench.running.handle import Run
-from workbench.sweeping import population, process, sweeper
+from workbench.sweeping import kept_run, population, process, sweeper
 from workbench.sweeping import study as sweep_study
 from workbench.sweeping import trial as sweep_trial
 from workbench.sweeping.handle import Sweep
@@ -46,9 +47,7 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     for module, name in ((sweeper, "PERIOD_S"), (population, "PERIOD_S"), (sweeper, "AGAIN_S"),
                          (process, "AGAIN_S")):
         monkeypatch.setattr(module, name, 0.0)
-    monkeypatch.setattr(starting, "started", lambda run, *_, **__: trained(run))
-    monkeypatch.setattr(sweep_trial, "go_on", not_to_be_called)
-    monkeypatch.setattr(population, "go_on", trained)
+    monkeypatch.setattr(kept_run, "go_on", trained)
     monkeypatch.setenv("WORKBENCH_HOME", str(tmp_path / "home"))
     return tmp_path / "home"
 
@@ -62,7 +61,7 @@ def swept(**more: Any) -> SweepFolder:
     return folder(**{"parent": None, "preset": None, "parallel": 1, "trials": 1, **more})
 
 
-def trained(run: RunDirectory, total_frames: int = FRAMES) -> None:
+def trained(run: RunDirectory, place: Any = None, total_frames: int = FRAMES) -> None:
     """Let a run have trained to its end."""
     commit(run, total_frames, state="finished", rows=range(100, total_frames + 1, 100))
     run.write(state="finished")
@@ -273,7 +272,7 @@ def test_a_disk_that_is_full_for_moments_ends_no_population(monkeypatch: pytest.
     full = optuna.exceptions.StorageInternalError("full")
     for name in ("set_study_user_attr", *WRITES):
         monkeypatch.setattr(storage, name, refusing(getattr(storage, name), full, 2))
-    monkeypatch.setattr(population, "go_on", refusing(trained, StorageFailed("full"), 2))
+    monkeypatch.setattr(kept_run, "go_on", refusing(trained, StorageFailed("full"), 2))
     monkeypatch.setattr(population, "forked", forked)
     monkeypatch.setattr(population.checkpoints, "every", every)
     assert one.run() == {"state": "finished"}
@@ -292,7 +291,7 @@ def test_a_sweep_that_waits_for_a_disk_stops_the_runs_that_it_knew(monkeypatch: 
 
     monkeypatch.setattr(Sweeper, "_adopt", refused)
     monkeypatch.setattr(WatchedTrial, "stop", lambda self: not stopped.append(self.run.name))
-    assert one.run() == {"state": "stopped"} and stopped == ["sweep-0"]
+    assert one.run() == {"state": "stopped", "reason": ""} and stopped == ["sweep-0"]
 
 
 def test_files_that_cannot_be_read_for_a_moment_are_no_verdict(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -339,7 +338,7 @@ def test_a_mark_is_told_once_all_rows_up_to_it_are_on_disk() -> None:
     sweep = swept(pruner="none")
     study = sweep_study.opened(sweep, sampling=True)
     trial, run = study.ask(), recorded.new("sweep-0")
-    watched = WatchedTrial(study, trial, run, "episode_return", FRAMES)
+    watched = WatchedTrial(study, trial, run, LocalLauncher(), "episode_return", FRAMES)
 
     def marks() -> list[int]:
         watched.look()

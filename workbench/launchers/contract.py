@@ -44,3 +44,10 @@ class Launcher(Protocol):
 
     def start(self, run: RunDirectory) -> Launched:
         """Start the run's supervisor and return at once."""
+
+    def waits_for(self, run: RunDirectory) -> str:
+        """What a run without a supervisor waits for, in words, if it begins by itself once that is there; "": it does
+        not. Raises ConnectionLost for a cluster that does not answer."""
+
+    def withdraw(self, run: RunDirectory) -> None:
+        """Let a run without a supervisor no longer begin by itself. Raises ConnectionLost."""

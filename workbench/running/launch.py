@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Unpack
 
 from workbench import launchers, rundir
 from workbench.checkpoints import Checkpoint
-from workbench.config import DEFAULT, Setting
+from workbench.config import DEFAULT, REPLAY_S, RunConfig, Setting
 from workbench.config.chosen import DEVICE_VARIABLE
 from workbench.config.signatures import with_fields
 from workbench.environments.adapters.wrapping import Wrapper
 from workbench.errors import InvalidInput, StorageFailed, checked_arguments
-from workbench.rundir import sealed
+from workbench.launchers.contract import Launched, Launcher
+from workbench.rundir import RunDirectory, sealed
 from workbench.rundir.files import make_private
 from workbench.running import demonstrating, remote, waiting
 from workbench.running.connection import Control, stored_status
@@ -24,6 +25,7 @@ from workbench.running.progress import notify
 from workbench.running.starting import (
     Factory,
     answers,
+    begun,
     check_goes_on,
     check_parent,
     checked_config,
@@ -155,7 +157,37 @@ def resume(
     if answers(control):
         return _changed(Run(directory), {**changes})
     moved = moved_to(directory.config(), launcher, address)
-    config = with_changes(moved, moved.ending_warm_up({**changes}, stored_status(directory).updates))
+    prepare = _checked_to_go_on(directory, place, moved, {**changes}, address=address, trust_code=trust_code)
+    return Run(directory, started(
+        directory, place, prepare, wait_ready=wait_ready, ready_timeout_s=ready_timeout_s, progress=progress))
+
+
+def begun_again(directory: RunDirectory, place: Launcher, **changes: Any) -> Launched | None:
+    """Start a run again where it was, as `resume` does, and return at once: its supervisor may wait for a place.
+
+    Returns None for a live run, which only gets `changes`. Raises what `resume` raises before it waits.
+    """
+    directory.check_own()
+    control = Control(directory)
+    if directory.read()["state"] == "stopping":
+        waiting.until_ended(control, REPLAY_S)
+    if answers(control):
+        _changed(Run(directory), changes)
+        return None
+    prepare = _checked_to_go_on(directory, place, directory.config(), changes, address=None, trust_code=False)
+    return begun(directory, place, prepare)
+
+
+def _checked_to_go_on(
+    directory: RunDirectory, place: Launcher, moved: RunConfig, changes: dict[str, Any], *, address: str | None,
+    trust_code: bool,
+) -> Callable[[], None]:
+    """What prepares the run's directory for another life, once all that may refuse it has been checked.
+
+    Args:
+        moved: its configuration, by the launcher and the address where it goes on.
+    """
+    config = with_changes(moved, moved.ending_warm_up(changes, stored_status(directory).updates))
     check_goes_on(directory, config)
     check_parent(directory)
     trust_code = Setting("trust_code", bool, False, "").check(trust_code)
@@ -177,8 +209,7 @@ def resume(
             config_before=record.get("config_before") or record["config"],  # until a supervisor has recorded the change
         )
 
-    return Run(directory, started(
-        directory, place, prepare, wait_ready=wait_ready, ready_timeout_s=ready_timeout_s, progress=progress))
+    return prepare
 
 
 def _resumed_there(

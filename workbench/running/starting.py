@@ -353,9 +353,7 @@ def started(
     """
     control = Control(directory)
     with _going_on(directory.name):
-        with lock.held(lock.of_start(directory), wait_s=lock.LOOK_S) as mine:
-            if not mine or _was_started(control):
-                raise RunExists(f"{directory.name} is being started by another process. wb.attach({directory.name!r}).")
+        with _start_lock(control):
             prepare()
             launched = launcher.start(directory)
             _await_supervisor(control, launched)
@@ -365,6 +363,23 @@ def started(
             status = waiting.until_ready(control, launched, ready_timeout_s, progress=progress)
     control.close()
     return status
+
+
+def begun(directory: RunDirectory, launcher: Launcher, prepare: Callable[[], None]) -> Launched:
+    """Start the supervisor, and return at once: it may wait for a place. Raises RunExists, ConnectionLost."""
+    with _start_lock(Control(directory)):
+        prepare()
+        return launcher.start(directory)
+
+
+@contextmanager
+def _start_lock(control: Control) -> Iterator[None]:
+    """Hold the run's start lock. Raises RunExists where another process starts the run, or has."""
+    name = control.directory.name
+    with lock.held(lock.of_start(control.directory), wait_s=lock.LOOK_S) as mine:
+        if not mine or _was_started(control):
+            raise RunExists(f"{name} is being started by another process. wb.attach({name!r}).")
+        yield
 
 
 @contextmanager

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Literal
 
 from workbench.supervisor.learner_status import LearnerTracker
 from workbench.supervisor.process_group import EndedChild
@@ -17,12 +18,14 @@ class Outcome:
 
     Attributes:
         timeout_s: for the learner's last checkpoint; None: as the configuration says.
+        ended_by: "notice" (its machine is taken back) or "signal"; None: whoever asked, or the run itself.
     """
 
     state: str
     message: str
     error: dict[str, str] | None = None
     timeout_s: float | None = None
+    ended_by: Literal["notice", "signal"] | None = None
 
 
 class Endings:

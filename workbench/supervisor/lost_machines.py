@@ -21,7 +21,7 @@ def taken_back(supervisor: Supervisor, notice: Notice) -> None:
     words, within_s = notice.words, max(1.0, notice.seconds - _LEAVE_S)
     if supervisor.config.launcher != "ray":
         how = "stopped in time; wb.resume goes on, on the next machine"
-        supervisor.end(Outcome("stopped", f"{words}: {how}", timeout_s=within_s))
+        supervisor.end(Outcome("stopped", f"{words}: {how}", timeout_s=within_s, ended_by="notice"))
         return
     try:
         supervisor.ask_learner("checkpoint", timeout_s=within_s, reason="spot")

@@ -98,7 +98,7 @@ def main(run_dir: str, starting: int | None = None) -> int:
     supervisor = Supervisor(run, writer, place=place)
 
     def on_signal(number: int, _: FrameType | None) -> None:
-        outcome = Outcome("stopped", f"stopped by {signal.Signals(number).name}")
+        outcome = Outcome("stopped", f"stopped by {signal.Signals(number).name}", ended_by="signal")
         threading.Thread(target=supervisor.end, args=[outcome]).start()  # this thread may hold the lock already
 
     for number in (signal.SIGTERM, signal.SIGINT):

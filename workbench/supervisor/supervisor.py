@@ -355,6 +355,7 @@ class Supervisor:
         with self._guard:
             self._run_record.record({
                 "state": self.state, "error": self._outcome.error if self._outcome else None,
+                "ended_by": self._outcome.ended_by if self._outcome else None,
                 "supervisor_pid": self._pid(), "lives": self._life, "paused": self._paused,
                 "config": self.config.to_json(), "config_before": self.changes.before_resume,
             })

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from workbench import imports
+from workbench import imports, launchers
 from workbench.config import Setting
 from workbench.errors import (
     InvalidInput,
@@ -18,17 +18,21 @@ from workbench.errors import (
     RunNotAlive,
     RunNotFound,
     WaitTimeout,
+    WorkbenchError,
     checked_arguments,
 )
 from workbench.rundir import ENDED, lock, sealed
 from workbench.rundir.files import tail
+from workbench.running.connection import stored_status
 from workbench.running.handle import Run
 from workbench.running.progress import Progress, interactive
 from workbench.sweeping import study, sweep_folder
+from workbench.sweeping.kept_run import withdraw
 from workbench.sweeping.space import Space, from_json
 from workbench.sweeping.start import MOST_TRIALS, begin, check_count, sharing_the_machine
 from workbench.sweeping.study import Trial
 from workbench.sweeping.sweep_folder import SweepFolder
+from workbench.sweeping.trial import spent
 from workbench.tables import counted, plain
 
 if TYPE_CHECKING:
@@ -54,9 +58,13 @@ class SweepStatus:
         state: starting, running, stopping, stopped, finished, failed, or dead: its process is gone, and `resume`
             continues it; or "damaged": its files cannot be read.
         trials: number of planned runs; those that have begun are running, finished, pruned or failed.
+        waiting: those of the running ones that wait, such as for a machine (`Trial.waits`).
         best_value, best_run: of the best trial so far, or None and "".
         error: why it failed; else None.
         age_s: seconds since it was created.
+        reason: why it stopped by itself, such as a spot machine that is taken back; else "".
+        cost: of all its runs, at their `price_per_hour`.
+        frames: that all its runs trained, those of a fork from its parent on; 0 without a price.
     """
 
     name: str
@@ -71,6 +79,15 @@ class SweepStatus:
     best_run: str
     error: str | None
     age_s: float
+    waiting: int = 0
+    reason: str = ""
+    cost: float = 0.0
+    frames: int = 0
+
+    @property
+    def cost_per_billion_frames(self) -> float | None:
+        """The cost of all runs for each billion of their frames; None without a price, or without frames."""
+        return self.cost / self.frames * 1e9 if self.cost and self.frames > 0 else None
 
     @classmethod
     def damaged(cls, name: str, why: str) -> SweepStatus:
@@ -90,12 +107,16 @@ class SweepStatus:
     def line(self) -> str:
         """State, progress and the best value in one line, without the name."""
         goes_on = self.state in GOING_ON
-        counts = {"running" if goes_on else OPEN: self.running, "pruned": self.pruned, "failed": self.failed}
+        counts = {"running" if goes_on else OPEN: self.running - self.waiting, "waiting for a machine": self.waiting,
+                  "pruned": self.pruned, "failed": self.failed}
         parts = [self.state, f"{self.over} of {self.trials} trials"]
         parts += [f"{number} {kind}" for kind, number in counts.items() if number]
         if self.best_value is not None:
             parts.append(f"best {self.metric} {self.best_value:.4g} ({self.best_run})")
-        return plain(", ".join(parts) + (f": {self.error.splitlines()[0]}" if self.error else ""))
+        if (each := self.cost_per_billion_frames) is not None:
+            parts.append(f"cost {self.cost:.2f} ({each:,.2f} per billion frames)")
+        why = self.error or (self.reason if self.state == "stopped" else "")
+        return plain(", ".join(parts) + (f": {why.splitlines()[0]}" if why else ""))
 
     def __repr__(self) -> str:
         return f"SweepStatus({plain(self.name)}: {self.line()})"
@@ -175,13 +196,25 @@ class Sweep:
         counts = {kind: sum(trial.state == kind for trial in trials)
                   for kind in ("running", "finished", "pruned", "failed")}
         error = record["error"]
+        cost, frames = self._spent(trials) if record["config"].get("price_per_hour") else (0.0, 0)
         status = SweepStatus(
             name=self.name, state=state, trials=record["trials"], **counts, metric=self._metric,
             best_value=None if best is None else best.value, best_run="" if best is None else best.run,
             error=None if error is None else str(error["message"]), age_s=max(0.0, time.time() - record["created"]),
+            waiting=sum(bool(trial.waits) for trial in trials) if state in GOING_ON else 0,
+            reason=record.get("reason", ""), cost=cost, frames=frames,
         )  # fmt: skip
         self._last = status.line()
         return status, trials
+
+    def _spent(self, trials: Sequence[Trial]) -> tuple[float, int]:
+        """The cost of all runs, and the frames that they trained."""
+        all_spent = [trial.spent for trial in trials]
+        for trial in trials:
+            if trial.state == "running":
+                with suppress(WorkbenchError):
+                    all_spent.append(spent(stored_status(self._folder.run(trial.number))))
+        return sum(cost for cost, _ in all_spent), sum(frames for _, frames in all_spent)
 
     @property
     def table(self) -> pd.DataFrame:
@@ -193,7 +226,7 @@ class Sweep:
             {"trial": trial.number, "run": trial.run,
              "state": trial.state if goes_on or trial.state != "running" else OPEN, "value": trial.value,
              "frames": trial.frames, "minutes": None if trial.seconds is None else trial.seconds / 60,
-             **{name: trial.fields.get(name) for name in self._space}, "note": plain(trial.note)}
+             **{name: trial.fields.get(name) for name in self._space}, "note": plain(trial.said)}
             for trial in self.trials
         ]  # fmt: skip
         columns = ["trial", "run", "state", "value", "frames", "minutes", *self._space, "note"]
@@ -289,6 +322,7 @@ class Sweep:
 
     def _stop_orphans(self, timeout_s: float) -> None:
         """Stop the runs that outlived a dead sweep."""
+        place = launchers.by_name(self._folder.config().launcher)
         with lock.held(self._folder.start_lock, wait_s=lock.LOOK_S) as acquired:
             if not acquired or lock.is_held(self._folder.lock):
                 return  # it is being resumed
@@ -297,6 +331,7 @@ class Sweep:
                     directory = self._folder.run(trial.number)
                     if trial.state == "running" and self._folder.owns(directory):
                         _await_supervisor(run := Run(directory))
+                        withdraw(directory, place)
                         run.stop(timeout_s=timeout_s)
             self._folder.write(state="stopped")
 

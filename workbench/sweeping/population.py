@@ -25,7 +25,7 @@ from workbench.sweeping import study
 from workbench.sweeping.objective import MARKS, Curve
 from workbench.sweeping.space import Entry, Space, Span, from_json
 from workbench.sweeping.sweeper import PERIOD_S, Sweeper, say
-from workbench.sweeping.trial import DELETED, WatchedTrial, go_on
+from workbench.sweeping.trial import DELETED, WatchedTrial
 
 GENERATIONS = (3, 9, 27)  # divisors of a run's 27 marks
 LEAST_MEMBERS = 2
@@ -135,14 +135,13 @@ class Population(Sweeper):
         except WorkbenchError as error:
             self._record_failure(trial, run, error)
             return None
-        return _Member(number, run, WatchedTrial(
-            self._study, trial, run, self._record["metric"], self._config.total_frames))
+        return _Member(number, run, self._watch(trial, run))
 
     def _make(self, trial: Any, run: RunDirectory) -> None:
         if "of" in trial.user_attrs:
             self._fork(trial, run)
         else:
-            self._create(run, {**trial.params, "total_frames": self._end(0)}, "stopped")
+            self._create(run, {**trial.params, "total_frames": self._end(0)})
 
     def _fork(self, trial: Any, new: RunDirectory) -> None:
         """Create a successor's run: a fork of its parent at the end of the previous generation."""
@@ -175,7 +174,7 @@ class Population(Sweeper):
         remaining, training = list(members), list[_Member]()
         self._watched = []
         while (waiting or training) and not self._sweep.order_to_stop.exists():
-            if waiting and len(training) < self._record["parallel"]:
+            if waiting and self._has_room(self._watched):
                 member = waiting.pop(0)
                 if self._ensure_started(member, generation):
                     training.append(member)
@@ -195,15 +194,15 @@ class Population(Sweeper):
         return remaining
 
     def _ensure_started(self, member: _Member, generation: int) -> bool:
-        """Resume its run unless an earlier process has. Returns False if that failed."""
+        """Begin its run, or go on with it, unless an earlier process has. Returns False if that failed."""
         member.watched.end = self._end(generation)
         try:
             status = stored_status(member.run)
-            if member.watched.verdict or status.state in ("starting", "training", "paused") or (
+            if member.watched.verdict or status.state in ("starting", "training", "paused", "dead") or (
                 status.state == "finished" and status.frames >= member.watched.end
             ):
                 return True
-            go_on(member.run, total_frames=self._end(generation))
+            member.watched.begin(total_frames=member.watched.end)
         except study.refusals():
             raise
         except RunNotFound:

@@ -75,7 +75,8 @@ def begin(folder: SweepFolder, **changes: Any) -> None:
         if lock.is_held(folder.lock):
             return
         folder.order_to_stop.unlink(missing_ok=True)
-        folder.write(**{"state": "starting", "error": None, "lives": folder.read().get("lives", 0) + 1, **changes})
+        lives = folder.read().get("lives", 0) + 1
+        folder.write(**{"state": "starting", "error": None, "reason": "", "lives": lives, **changes})
         with to_append(folder.log) as output:
             process = subprocess.Popen(
                 [sys.executable, "-P", "-m", "workbench", "_sweep", str(folder.path)], stdin=subprocess.DEVNULL,

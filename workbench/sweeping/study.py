@@ -38,6 +38,8 @@ PRUNERS = ("asha", "median", "none")
 GOALS = ("max", "min")
 LEAST_FOR_IMPORTANCE = 4
 MADE = "made"  # attribute of a trial whose run was created
+WAITS = "waits"  # attribute of a trial: what its run waits for
+SPENT = "spent"  # attribute of a trial that is over: cost and frames of its run
 
 _STUDY = "sweep"
 # Optuna's errors for values in a study that it never writes itself
@@ -62,6 +64,9 @@ class Trial:
         fields: the values that the sweep chose for it.
         note: why it was pruned or failed.
         curve: its metric by mark, from 1 to 27.
+        waits: what its run waits for, such as a machine; only of a trial that runs.
+        spent: cost of its run and the frames that it trained, those of a fork from its parent on; of a trial that is
+            over.
     """
 
     number: int
@@ -73,6 +78,13 @@ class Trial:
     fields: dict[str, Any]
     note: str = ""
     curve: dict[int, float] = field(default_factory=dict)
+    waits: str = ""
+    spent: tuple[float, int] = (0.0, 0)
+
+    @property
+    def said(self) -> str:
+        """The note, and what its run waits for."""
+        return "; ".join(filter(None, [self.note, self.waits and f"waits: {self.waits}"]))
 
 
 def optuna() -> ModuleType:
@@ -203,13 +215,16 @@ def _trial(sweep: SweepFolder, frozen: FrozenTrial, total_frames: int, space: Sp
     note = frozen.user_attrs.get("note", "")
     numbers = [number for number in (value, *curve, *curve.values()) if number is not None]
     of = frozen.user_attrs.get("of", 0)  # number of the trial that it forks, of which a path is made
-    if type(frames) is not int or type(of) is not int or type(note) is not str or any(
+    waits = frozen.user_attrs.get(WAITS, "") if frozen.state.name == "RUNNING" else ""
+    cost, trained = frozen.user_attrs.get(SPENT, (0.0, 0))
+    numbers += [cost, trained]
+    if type(frames) is not int or type(of) is not int or type(note) is not str or type(waits) is not str or any(
             type(number) not in (int, float) for number in numbers):
         raise ValueError(f"trial {frozen.number} has values that no sweep writes")
     if not all(math.isfinite(space[name].place(value)) for name, value in frozen.params.items()):
         raise ValueError(f"trial {frozen.number} has fields that the sweep does not search")
     return Trial(frozen.number, sweep.run(frozen.number).name, states[frozen.state.name], value if value is not None
-                 else curve.get(last), frames, duration, dict(frozen.params), note, curve)
+                 else curve.get(last), frames, duration, dict(frozen.params), note, curve, waits, (cost, trained))
 
 
 def best(trials: Sequence[Trial], goal: str) -> Trial | None:

@@ -27,7 +27,7 @@ _FIELDS: dict[str, tuple[type, ...]] = {  # of sweep.json, all required, with th
     "parent": (dict, NoneType), "lives": (int,),
 }  # fmt: skip
 _ALSO: dict[str, tuple[type, ...]] = {  # of some sweeps
-    "members": (int,), "generations": (int,), "pruner": (str,), "preset": (str, NoneType)}
+    "members": (int,), "generations": (int,), "pruner": (str,), "preset": (str, NoneType), "reason": (str,)}
 
 
 @dataclass(frozen=True)

@@ -9,6 +9,7 @@ import shutil
 import sys
 import time
 import warnings
+from collections.abc import Sequence
 from contextlib import suppress
 from itertools import takewhile
 from typing import Any
@@ -46,6 +47,7 @@ class Sweeper:
         self._watched: list[WatchedTrial] = []
         self._last: list[WatchedTrial] = []  # trials that were watched when a disk refused to write
         self._logged_s: dict[str, float] = {}  # time of the last log line, by text of the refusal
+        self._reason = ""  # why it ends before its time
 
     def run(self) -> dict[str, Any]:
         """Sweep until the end, and return the fields of sweep.json that record the outcome.
@@ -63,7 +65,7 @@ class Sweeper:
                 if ended is not None:
                     return ended
         self.stop()
-        return {"state": "stopped"}
+        return {"state": "stopped", "reason": self._reason}
 
     def _go_on(self) -> dict[str, Any] | None:
         """Sweep from the state of study and runs. Returns the outcome, or None after a request to stop."""
@@ -117,17 +119,25 @@ class Sweeper:
         return sum(trial.state.name != "WAITING" for trial in self._study.get_trials(deepcopy=False))
 
     def _fill(self) -> None:
-        """Begin one trial if there is room; only one, so that the sweep can be stopped in between."""
-        if len(self._watched) < self._record["parallel"] and self._begun() < self._record["trials"]:
+        """Begin one trial if there is room, and no earlier one waits for a machine; only one, so that the sweep can be
+        stopped in between."""
+        if self._has_room(self._watched) and self._begun() < self._record["trials"]:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")  # about enqueued values outside their range
                 trial = self._study.ask(self._ranges)
             self._begin(trial)
 
+    def _has_room(self, watched: Sequence[WatchedTrial]) -> bool:
+        """Whether another run may begin beside these."""
+        return len(watched) < self._record["parallel"] and not any(each.waits for each in watched)
+
+    def _watch(self, trial: Any, run: RunDirectory) -> WatchedTrial:
+        return WatchedTrial(self._study, trial, run, self._place, self._record["metric"], self._config.total_frames)
+
     def _begin(self, trial: Any) -> None:
         """Watch the trial's run, after creating it if the trial never had one."""
         run = self._sweep.run(trial.number)
-        watched = WatchedTrial(self._study, trial, run, self._record["metric"], self._config.total_frames)
+        watched = self._watch(trial, run)
         try:
             self._provide(trial, run)
             self._watched.append(watched)
@@ -154,13 +164,12 @@ class Sweeper:
 
     def _make(self, trial: Any, run: RunDirectory) -> None:
         self._create(run, trial.params)
-        starting.started(run, self._place, wait_ready=False, ready_timeout_s=0.0, progress=False)
         say(f"{run.name}: {trial.params}")
 
-    def _create(self, run: RunDirectory, fields: dict[str, Any], state: str = "starting") -> None:
-        """Create the directory of a run with these fields and the sweep's name."""
+    def _create(self, run: RunDirectory, fields: dict[str, Any]) -> None:
+        """Create the directory of a run with these fields and the sweep's name, which is not started yet."""
         record = starting.new_record(self._config.replaced(**fields), parent=self._parent, code=self._code,
-                                     preset=self._record["preset"], state=state)
+                                     preset=self._record["preset"], state="stopped")
 
         def prepare(new: RunDirectory) -> None:
             if self._config.imitates:
@@ -180,9 +189,16 @@ class Sweeper:
     # --- ending -------------------------------------------------------------------------------------------------
 
     def _over(self, watched: WatchedTrial) -> bool:
-        over = watched.look()
+        """Whether a trial is over. Where its cloud takes this machine back, the sweep is asked to stop."""
+        waited, over, name = watched.waits, watched.look(), watched.run.name
         if over:
-            say(f"{watched.run.name}: {watched.verdict}{': ' if watched.note else ''}{watched.note}")
+            say(f"{name}: {watched.verdict}{': ' if watched.note else ''}{watched.note}")
+        elif watched.waits != waited:
+            say(f"{name} waits: {watched.waits}" if watched.waits else f"{name} waits no more")
+        if watched.taken_back and not self._reason:
+            self._reason = f"{watched.taken_back}: resume() goes on, on the next machine"
+            say(self._reason)
+            self._sweep.ask_to_stop()
         return over
 
     def _hopeless(self) -> str | None:

@@ -2,6 +2,9 @@
 
 A verdict is recorded before the run is stopped, and the trial is over once no process of the run is left. So a process
 that takes over from a killed sweep continues at the same place, and no run is counted twice or forgotten.
+
+A lost machine is no verdict: `kept_run` lets the run go on, also one that a signal ended. A run that a cloud's notice
+ended says that the sweep's own machine goes.
 """
 
 from __future__ import annotations
@@ -12,40 +15,30 @@ from typing import TYPE_CHECKING, Any
 
 from workbench.errors import (
     ConnectionLost,
-    InvalidInput,
     RunNotAlive,
     RunNotFound,
     StorageFailed,
     UnknownName,
     WorkbenchError,
 )
+from workbench.launchers.contract import Launcher
 from workbench.metrics.status import RunStatus
 from workbench.metrics.status_facts import FACTS
 from workbench.rundir import RunDirectory, lock
-from workbench.running import launch
 from workbench.running.connection import Control, stored_status
 from workbench.supervisor import stopping_rules
 from workbench.sweeping import study as sweep_study
+from workbench.sweeping.kept_run import KeptRun, withdraw
 from workbench.sweeping.objective import MARKS, Curve, passed
 
 if TYPE_CHECKING:
     from optuna import Study
     from optuna.trial import Trial
 
-MOST_LIVES = 3  # of a run whose supervisor dies
 DELETED = "its run was deleted"
 UNREADABLE_S = 600.0  # a trial fails when its run's files are unreadable for longer; a full disk may recover
 _ASK_AGAIN_S = 5.0  # between requests to stop
 _BROKEN = "not finite"  # part of the learner's reason for pausing itself
-
-
-def go_on(run: RunDirectory, **changes: Any) -> None:
-    """Resume a run, unless it has finished in the meantime. Raises WorkbenchError."""
-    try:
-        launch.resume(run.path, wait_ready=False, progress=False, **changes).close()
-    except InvalidInput:
-        if stored_status(run).state != "finished":
-            raise
 
 
 class WatchedTrial:
@@ -56,33 +49,48 @@ class WatchedTrial:
         verdict: its outcome: "finished", "pruned" or "failed"; "" before it is decided.
         note: the reason for the verdict.
         end: frames at which its run ends by itself.
+        taken_back: that its cloud takes this machine back, in words; "": it does not.
     """
 
-    def __init__(self, study: Study, trial: Trial, run: RunDirectory, metric: str, total_frames: int) -> None:
-        self._study, self.trial, self.run = study, trial, run
+    def __init__(
+        self, study: Study, trial: Trial, run: RunDirectory, place: Launcher, metric: str, total_frames: int
+    ) -> None:
+        self._study, self.trial, self.run, self._place = study, trial, run, place
+        self._kept = KeptRun(run, place, waits=str(trial.user_attrs.get(sweep_study.WAITS, "")))
         self._metric, self._total, self.end = metric, total_frames, total_frames
         self._curve, self._control = Curve(run, metric, self._total), Control(run)
         self.verdict, self.note = (str(trial.user_attrs.get(name, "")) for name in ("verdict", "note"))
         self._marks = max(study.get_trials(deepcopy=False)[trial.number].intermediate_values, default=0)
-        self._lives, self._asked = 1, 0.0
+        self._asked = 0.0
         self._unreadable_since: float | None = None
+        self.taken_back, self._noted_waits = "", self.waits
+
+    @property
+    def waits(self) -> str:
+        """What its run waits for to begin or to go on, in words; "": nothing."""
+        return "" if self.verdict else self._kept.waits
 
     def take_over(self) -> None:
-        """Resume its run if it ended or died while unwatched. Raises WorkbenchError."""
-        if not self.verdict and stored_status(self.run).state in ("stopped", "stopping", "dead"):
-            go_on(self.run)
+        """Begin its run, or go on with one that ended while unwatched. Raises WorkbenchError."""
+        if not self.verdict and stored_status(self.run).state in ("stopped", "stopping"):
+            self.begin()
+
+    def begin(self, **changes: Any) -> None:
+        """Begin its run, or go on with it, with these changes; it may wait for a machine. Raises WorkbenchError."""
+        self._kept.begin(**changes)
 
     def look(self) -> bool:
         """Judge the trial, and return whether it is over and counted. Never raises for a faulty run."""
         try:
             status = stored_status(self.run)
-            if not self.verdict:
+            if not self.verdict and self._kept.has_supervisor(status):
                 self._judge(status)
+            self._note_waits()
             self._unreadable_since = None
             return bool(self.verdict) and self._ended(status)
         except RunNotFound:
             self._decide("failed", DELETED)
-            self._count(0)
+            self._count(None)
             return True
         except StorageFailed as error:
             return self._give_up(error)
@@ -93,14 +101,14 @@ class WatchedTrial:
     def replace(self, note: str) -> None:
         """Count it as pruned, when no process of its run is left; earlier notes stay."""
         try:
-            frames = stored_status(self.run).frames
+            status = stored_status(self.run)
         except RunNotFound:
             self.look()
             return
         self._curve.follow()
-        self._report(min(passed(frames, self._total), MARKS - 1))
+        self._report(min(passed(status.frames, self._total), MARKS - 1))
         self._decide("pruned", self.note if note in self.note else "; ".join(filter(None, [self.note, note])))
-        self._count(frames)
+        self._count(status)
 
     def stop(self) -> bool:
         """Ask the run to stop, without a verdict. Returns whether it has ended. On a full disk the trial stays open."""
@@ -118,7 +126,12 @@ class WatchedTrial:
         if self.verdict or status.state in ("finished", "failed"):
             with suppress(*sweep_study.refusals()):
                 return self.look() or (not self.verdict and self._gone(status))
-        return self._gone(status)
+        gone = self._gone(status)
+        if gone:
+            self._kept.waits = ""
+            with suppress(*sweep_study.refusals()):
+                self._note_waits()
+        return gone
 
     # --- judging ------------------------------------------------------------------------------------------------
 
@@ -143,9 +156,17 @@ class WatchedTrial:
         elif status.state == "paused" and _BROKEN in (why := self.run.read().get("paused") or ""):
             self._decide("pruned", f"diverged: {why}")
         elif status.state == "stopped":
+            self._note_stop(status)
+
+    def _note_stop(self, status: RunStatus) -> None:
+        """Judge a run that was stopped: by hand, or since its machine is taken back."""
+        ended_by = self.run.read().get("ended_by")
+        if ended_by == "notice":
+            self.taken_back = status.reason.partition(":")[0] or "this machine is taken back"
+        elif ended_by == "signal":
+            self.begin()
+        else:
             self._decide("pruned", f"stopped by hand at {FACTS['frames'].said(status)}")
-        elif status.state == "dead":
-            self._revive()
 
     def _end_early(self, status: RunStatus) -> None:
         """Judge a run that one of its stopping rules ended: it has finished if it reached its target return."""
@@ -183,17 +204,15 @@ class WatchedTrial:
         self.trial.set_user_attr("value", value)
         self._decide("finished", "; ".join(filter(None, [self.note, note])))
 
+    def _note_waits(self) -> None:
+        if self.waits != self._noted_waits:
+            self.trial.set_user_attr(sweep_study.WAITS, self.waits)
+            self._noted_waits = self.waits
+
     def _decide(self, verdict: str, note: str) -> None:
         self.trial.set_user_attr("note", note)
         self.trial.set_user_attr("verdict", verdict)
         self.verdict, self.note = verdict, note
-
-    def _revive(self) -> None:
-        """Resume a run whose supervisor died, at most MOST_LIVES - 1 times."""
-        if self._lives >= MOST_LIVES:
-            return self._decide("failed", f"its supervisor died {self._lives} times; see {self.run.logs}")
-        go_on(self.run)
-        self._lives += 1
 
     # --- ending -------------------------------------------------------------------------------------------------
 
@@ -205,20 +224,22 @@ class WatchedTrial:
             return False
         self._decide("failed", str(error))
         if over := not lock.is_alive(self.run):
-            self._count(0)
+            self._count(None)
         return over
 
     def _ended(self, status: RunStatus) -> bool:
         """Whether the run has ended and the trial is counted; asks a live run to stop."""
         if not self._gone(status):
             return False
-        self._count(status.frames)
+        self._count(status)
         return True
 
     def _gone(self, status: RunStatus) -> bool:
         if status.alive:
             self._ask()
             return False
+        if status.state == "dead":
+            withdraw(self.run, self._place)
         self._control.close()
         return not lock.is_alive(self.run)
 
@@ -228,12 +249,20 @@ class WatchedTrial:
             with suppress(RunNotAlive, ConnectionLost, RunNotFound, StorageFailed):
                 self._control.call("stop", timeout_s=5.0, grace_s=None)
 
-    def _count(self, frames: int) -> None:
+    def _count(self, status: RunStatus | None) -> None:
+        """Tell the study that the trial is over. `status`: of its run; None: there is none."""
         from optuna.trial import TrialState
 
-        self.trial.set_user_attr("frames", frames)
+        self.trial.set_user_attr("frames", 0 if status is None else status.frames)
+        if status is not None and status.cost:
+            self.trial.set_user_attr(sweep_study.SPENT, spent(status))
         if self.verdict == "finished":
             self._study.tell(self.trial, self.trial.user_attrs["value"])
         else:
             self._study.tell(self.trial, state=TrialState.PRUNED if self.verdict == "pruned" else TrialState.FAIL)
+
+
+def spent(status: RunStatus) -> tuple[float, int]:
+    """What a run has cost, and the frames that it trained, which a fork counts from its parent on."""
+    return status.cost, status.frames - (status.first_frames or 0)
 

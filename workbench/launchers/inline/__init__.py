@@ -68,6 +68,13 @@ class InlineLauncher:
         _end_with_process()
         return inline_run
 
+    def waits_for(self, run: RunDirectory) -> str:
+        """See `Launcher`: no run waits."""
+        return ""
+
+    def withdraw(self, run: RunDirectory) -> None:
+        """See `Launcher`: no run waits."""
+
 
 def exceptions(run: str | Path) -> dict[str, BaseException]:
     """The last exceptions of learner and actors of an inline run of this process, by name, for `pdb.post_mortem`.

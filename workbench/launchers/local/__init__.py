@@ -55,6 +55,13 @@ class LocalLauncher:
             )
         return LocalProcess(process, log)
 
+    def waits_for(self, run: RunDirectory) -> str:
+        """See `Launcher`: no run waits."""
+        return ""
+
+    def withdraw(self, run: RunDirectory) -> None:
+        """See `Launcher`: no run waits."""
+
     def environment(self) -> dict[str, str]:
         """Variables of the supervisor, which learner and actors inherit."""
         return clean_environment(os.environ, sys.path)

@@ -37,7 +37,8 @@ class RayLauncher:
     """Starts supervisors on a Ray cluster, and follows runs there."""
 
     def __init__(self) -> None:
-        self._helper: _Helper | None = None
+        self._helper: _Helper | None = None  # connected, and not used for a start yet
+        self._asked: _Helper | None = None
 
     def check(self, config: RunConfig) -> None:
         """See `Launcher`. Raises MissingPackage, or ConnectionLost if no cluster answers; it never starts one."""
@@ -50,10 +51,25 @@ class RayLauncher:
     def start(self, run: RunDirectory) -> RayProcess:
         """See `Launcher`."""
         helper, self._helper = self._helper or _starter(run.config().address or "auto"), None
+        self._asked = helper
         certificates.ensure(run)
         helper.ask({"start": str(run.path)})
         helper.awaited("placed", _START_S)
         return RayProcess(run, helper)
+
+    def waits_for(self, run: RunDirectory) -> str:
+        """See `Launcher`: Ray holds a supervisor's host that has no node yet, or lost its own."""
+        return str(self._answer(run, "waits_for"))
+
+    def withdraw(self, run: RunDirectory) -> None:
+        """See `Launcher`."""
+        self._answer(run, "withdraw")
+
+    def _answer(self, run: RunDirectory, request: str) -> Any:
+        """The answer of a helper, which is kept for the next request. Raises ConnectionLost."""
+        if self._asked is None or "gone" in self._asked.messages:
+            self._asked = _starter(run.config().address or "auto")
+        return self._asked.answer({request: str(run.path)})
 
 
     def follow(self, address: str) -> Following:
@@ -156,6 +172,12 @@ class _Helper:
         except OSError:
             code = self._process.poll()
             raise ConnectionLost(f"the process that talks to Ray has ended (exit code {code}). Launch again.") from None
+
+    def answer(self, request: dict[str, Any]) -> Any:
+        """The answer to a request that has one. Raises ConnectionLost."""
+        self.messages.pop("answer", None)
+        self.ask(request)
+        return self.awaited("answer", _CONNECT_S)
 
     def awaited(self, kind: str, within_s: float) -> Any:
         """The message of that kind. Raises the error that it reports, or ConnectionLost."""

@@ -1,8 +1,8 @@
 """The helper process of `launchers.ray`: `python -m workbench.launchers.ray.starter ADDRESS`.
 
 It connects to the cluster, and then takes requests, lines of JSON, from standard input: {"start": RUN_DIR} and
-{"stop": true}. It answers with lines {"connected": …}, {"placed": …}, {"here": …}, {"over": {"code", "error"}} or
-{"error": {"type", "message"}}, and ends when its input does.
+{"stop": true}, {"waits_for": RUN_DIR} and {"withdraw": RUN_DIR}. It answers with lines {"connected": …}, {"placed": …},
+{"here": …}, {"over": {"code", "error"}}, {"answer": …} or {"error": {"type", "message"}}, and ends when its input does.
 """
 
 from __future__ import annotations
@@ -20,13 +20,14 @@ from typing import Any
 from workbench.errors import ConnectionLost, WorkbenchError
 from workbench.launchers.ray.connecting import connect
 from workbench.rundir import RunDirectory, sealed
-from workbench.supervisor.hosts.ray import get_group, group_name, in_group, learners_group
+from workbench.supervisor.hosts.ray import get_group, granted, group_name, in_group, learners_group
 from workbench.supervisor.hosts.ray_actor import Task, host_options, inherited
 from workbench.wire.endpoints import SUPERVISOR
 
 _GRACE_S = 2000.0  # for a supervisor to stop: the learner's last checkpoint may hold its replay
 _PLACED_S = 2.0  # for a placed host to answer
 _GONE_S = 20.0  # for the host of a former life to end
+_AGAIN_S = 1.0  # between calls to a host that Ray moves
 
 _real_output = os.dup(1)
 
@@ -65,18 +66,51 @@ def _remove(run: RunDirectory) -> None:
     raise ConnectionLost(f"Ray did not free {name!r}, the place of this run's last life, within {_GONE_S:g} s.")
 
 
-def _watch(host: Any) -> None:
-    """Report that the supervisor's host has its place, and later how the supervisor ended."""
+def _waits_for(run: RunDirectory) -> str:
+    """What the host of the run's supervisor waits for, in words; "": Ray holds none. Raises ConnectionLost."""
     import ray
 
     try:
-        ray.get(host.here.remote())
-        _say(here=True)
-        ending = ray.get(host.until_over.remote())
-        _say(over={"code": ending["code"], "error": ending["error"]})
+        ray.get_actor(group_name(run))
+        group = get_group(group_name(run))
+        state = ray.util.placement_group_table(group)["state"]
+    except ValueError:
+        return ""
     except Exception as error:
-        message = (str(error).strip().splitlines() or [""])[-1]
-        _say(over={"code": 1, "error": {"type": "RunFailed", "message": f"its host on the cluster failed: {message}"}})
+        raise ConnectionLost(f"the Ray cluster does not answer: {type(error).__name__}") from None
+    if state == "CREATED":
+        return "its start on a node of the cluster"
+    learners = run.config().learners
+    each = f" for each of its {learners} learners" if learners > 1 else ""
+    return f"a node of the cluster with {granted(group, 0)} to spare{each}"
+
+
+def _watch(host: Any, run: RunDirectory) -> None:
+    """Report that the supervisor's host has its place, and later how the supervisor ended; also of one that Ray moves
+    when its node is lost."""
+    import ray
+
+    while True:
+        try:
+            ray.get(host.here.remote())
+            _say(here=True)
+            ending = ray.get(host.until_over.remote())
+            return _say(over={"code": ending["code"], "error": ending["error"]})
+        except Exception as error:
+            if not _moves(host, run, error):
+                message = (str(error).strip().splitlines() or [""])[-1]
+                failure = {"type": "RunFailed", "message": f"its host on the cluster failed: {message}"}
+                return _say(over={"code": 1, "error": failure})
+            time.sleep(_AGAIN_S)
+
+
+def _moves(host: Any, run: RunDirectory, error: Exception) -> bool:
+    """Whether a call to this host failed because Ray moves it."""
+    import ray
+
+    with suppress(ValueError):
+        return isinstance(error, ray.exceptions.RayActorError) and ray.get_actor(group_name(run)) == host
+    return False
 
 
 def _stop(host: Any, run: RunDirectory) -> None:
@@ -102,7 +136,12 @@ def main(address: str) -> int:
             if "start" in request:
                 path = request["start"]
                 host = _start(path)
-                threading.Thread(target=_watch, args=[host], daemon=True).start()
+                threading.Thread(target=_watch, args=[host, RunDirectory(Path(path))], daemon=True).start()
+            elif "waits_for" in request:
+                _say(answer=_waits_for(RunDirectory(Path(request["waits_for"]))))
+            elif "withdraw" in request:
+                _remove(RunDirectory(Path(request["withdraw"])))
+                _say(answer=True)
             elif host is not None:
                 _stop(host, RunDirectory(Path(path)))
     except WorkbenchError as error:

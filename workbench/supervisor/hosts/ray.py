@@ -74,7 +74,7 @@ class RayPlace:
         digest = hashlib.sha256((self.run.path / "token").read_bytes()).hexdigest()
         task = Task(learner_name(rank), str(self.run.path), ("_learner", "RUN", "--rank", str(rank)), digest, threads,
                     inherited())
-        return self._child(task, in_group(self._learners, rank), _granted(self._learners, rank))
+        return self._child(task, in_group(self._learners, rank), granted(self._learners, rank))
 
     def actor(self, index: int) -> RemoteChild:
         task = Task(f"actor-{index}", str(self.run.path), ("_actor", "RUN", "--index", str(index)), None, 1,
@@ -99,7 +99,7 @@ class RayPlace:
 
     def without_gpu(self) -> str | None:
         """See `ray_notices.Cluster`."""
-        return without_gpu(self._config, _granted(self._learners, 0), coming=_gpus_to_come())
+        return without_gpu(self._config, granted(self._learners, 0), coming=_gpus_to_come())
 
     def bundle(self) -> dict[str, bytes]:
         """The files of the run directory that an actor needs, by path in it."""
@@ -314,7 +314,7 @@ def _group(bundles: list[Resources], **more: Any) -> Any:
     return ray.util.placement_group(requests, strategy="PACK", **more)
 
 
-def _granted(group: Any, bundle: int) -> Resources:
+def granted(group: Any, bundle: int) -> Resources:
     """The resources of a bundle of the group."""
     spec = group.bundle_specs[bundle]
     return Resources(spec.get("CPU", 0.0), spec.get("GPU", 0.0), spec.get("memory", 0.0) / _GB)

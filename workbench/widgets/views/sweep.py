@@ -118,7 +118,7 @@ class SweepView(FollowedTable):
         return {
             "key": trial.run, "run": trial.run, "mark": "★" if is_best else "", "state": state, "value": trial.value,
             "curve": [(float(mark), value) for mark, value in trial.curve.items()], "frames": frames,
-            **{name: _cell(value) for name, value in trial.fields.items()}, "said": trial.note.partition("\n")[0],
+            **{name: _cell(value) for name, value in trial.fields.items()}, "said": trial.said.partition("\n")[0],
             "bad": False, "actions": ["hide" if self._shows(trial.run) else "show", *(["stop"] if live else [])],
         }  # fmt: skip
 
