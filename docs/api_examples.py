@@ -182,6 +182,7 @@ EXAMPLES = {
     "Sweep.trials": "len(sweep.trials)",
     "Sweep.wait": "sweep.wait(timeout_s=3600)",
     "SweepStatus.damaged": 'wb.SweepStatus.damaged("cartpole-sweep-1", "its record cannot be read")',
+    "SweepStatus.cost_per_billion_frames": "sweep_status.cost_per_billion_frames",
     "SweepStatus.line": "print(sweep_status.line())",
     "SweepStatus.over": "sweep_status.over",
     "SweepStatus.problem": "sweep_status.problem",

@@ -124,7 +124,8 @@ def test_an_environment_that_fails_is_the_launchs_error_and_leaves_nothing(offer
 def test_what_was_started_can_be_polled_read_and_stopped(offer: Offer) -> None:
     config = RunConfig.build("testing/counting-v0", **CALM, **offer.fields)
     directory = rundir.create(f"by-hand-{config.launcher}", new_record(config, parent=None, code={}))
-    launched = launchers.checked(launchers.by_name(config.launcher), config).start(directory)
+    place = launchers.checked(launchers.by_name(config.launcher), config)
+    launched = place.start(directory)
     attached = wb.attach(directory.path)
     eventually(lambda: attached.status.state == "training")
     assert launched.poll() is None
@@ -134,6 +135,8 @@ def test_what_was_started_can_be_polled_read_and_stopped(offer: Offer) -> None:
     assert eventually(lambda: None if launched.poll() is None else str(launched.poll())) == "0"
     launched.stop()  # of one that has ended: nothing
     eventually(lambda: not processes_of(directory.path))
+    eventually(lambda: place.waits_for(directory) == "", what="it does not begin by itself")
+    place.withdraw(directory)
 
 
 def test_what_processes_need_is_said_in_the_same_words_everywhere(offer: Offer) -> None:

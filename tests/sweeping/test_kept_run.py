@@ -258,6 +258,23 @@ def test_a_population_decides_when_a_member_that_waited_has_trained(monkeypatch:
     assert sorted(state for state, _ in states(sweep)) == ["finished"] * 4 + ["pruned"] * 2
 
 
+def test_a_fork_that_finds_no_cluster_is_made_once_the_cluster_answers(monkeypatch: pytest.MonkeyPatch) -> None:
+    errors = [ConnectionLost("no Ray cluster answers")] * 3
+
+    def forked_at_last(*given: Any, **more: Any) -> RunDirectory:
+        if errors:
+            raise errors.pop()
+        return forked(*given, **more)
+
+    monkeypatch.setattr(kept_run, "go_on", lambda run, place, total_frames=0: trained(
+        run, place, total_frames or run.config().total_frames))
+    monkeypatch.setattr(population, "forked", forked_at_last)
+    monkeypatch.setattr(population.checkpoints, "every", every)
+    sweep = swept(**PBT)
+    assert Population(sweep).run() == {"state": "finished"} and not errors
+    assert sorted(state for state, _ in states(sweep)) == ["finished"] * 4 + ["pruned"] * 2
+
+
 # --- cost -------------------------------------------------------------------------------------------------------------
 
 

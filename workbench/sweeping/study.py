@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from workbench import imports
-from workbench.errors import HomeNotWritable, MissingPackage, StorageFailed
+from workbench.errors import ConnectionLost, HomeNotWritable, MissingPackage, StorageFailed
 from workbench.metrics import check_tables
 from workbench.sweeping.objective import MARKS
 from workbench.sweeping.space import Choice, Space, from_json
@@ -167,8 +167,9 @@ def _pruner(name: str) -> BasePruner:
 
 
 def refusals() -> tuple[type[Exception], ...]:
-    """The errors of a disk that refuses to write files of a sweep or its runs; they may pass."""
-    return StorageFailed, HomeNotWritable, optuna().exceptions.StorageInternalError
+    """The errors of a disk that refuses to write files of a sweep or its runs, and of a cluster that does not answer;
+    they may pass."""
+    return StorageFailed, HomeNotWritable, ConnectionLost, optuna().exceptions.StorageInternalError
 
 
 def distributions(space: Space) -> dict[str, BaseDistribution]:

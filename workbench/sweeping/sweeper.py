@@ -16,7 +16,7 @@ from typing import Any
 
 from workbench import launchers
 from workbench.config import RunConfig
-from workbench.errors import RunExists, RunNotFound, WorkbenchError
+from workbench.errors import ConnectionLost, RunExists, RunNotFound, WorkbenchError
 from workbench.replay import demonstration_file
 from workbench.rundir import RunDirectory, sealed
 from workbench.running import starting
@@ -52,7 +52,7 @@ class Sweeper:
     def run(self) -> dict[str, Any]:
         """Sweep until the end, and return the fields of sweep.json that record the outcome.
 
-        On a full disk it waits, as its runs do, and then adopts them again.
+        On a full disk, or without its cluster, it waits, as its runs do, and then adopts them again.
         """
         while not self._sweep.order_to_stop.exists():
             try:
@@ -87,7 +87,8 @@ class Sweeper:
         why = error if isinstance(error, WorkbenchError) else error.__cause__ or error
         text, now = str(why).partition("\n")[0], time.monotonic()
         if now - self._logged_s.get(text, float("-inf")) > SAY_AGAIN_S:
-            say(f"waiting for the disk, to go on by itself: {text}")
+            what = "cluster" if isinstance(error, ConnectionLost) else "disk"
+            say(f"waiting for the {what}, to go on by itself: {text}")
             self._logged_s[text] = now
         self._last, self._watched = self._under_way(), []
         time.sleep(AGAIN_S)
