@@ -11,9 +11,12 @@ import workbench as wb
 from tests.conftest import CALM, eventually, processes_of
 from tests.launchers.clusters import add_node, drain, lose, ray_cluster
 from tests.launchers.test_ray import node_of
+from tests.supervisor.test_spot_notices import GCP, Metadata, metadata
 from workbench import checkpoints
+from workbench.config import hardware
 from workbench.launchers.ray import RayLauncher
 
+__all__ = ["metadata"]  # the fixture
 pytest.importorskip("optuna")
 
 SPACE = {"learning_rate": (1e-4, 1e-2)}
@@ -116,3 +119,29 @@ def test_a_population_waits_for_a_member_whose_machine_is_lost(home: Path) -> No
             assert trial.frames // generation >= 1, "nobody is replaced before the end of a generation"
             for checkpoint in checkpoints.every(run.directory.checkpoints):
                 checkpoint.verify()
+
+
+@pytest.mark.full
+def test_a_sweep_on_a_spot_machine_stops_with_checkpoints_and_goes_on(metadata: Metadata, home: Path) -> None:
+    metadata.answers = {GCP: "FALSE"}
+    sweep = wb.sweep("testing/catch-v0", name="taken", space=SPACE, trials=9, pruner="none", total_frames=10**7,
+                     spot="gcp", **CALM)
+    parallel = min(2, hardware.cores())
+    runs = []
+    for number in range(parallel):
+        eventually((home / "runs" / f"taken-{number}" / "run.json").exists, what=sweep.log)
+        runs.append(wb.attach(f"taken-{number}"))
+        eventually(lambda: runs[-1].state == "training", what=sweep.log)
+    metadata.answers = {GCP: "TRUE"}
+    assert sweep.wait(timeout_s=240).state == "stopped"
+    assert "gcp takes this spot machine back in 30 s: resume() goes on" in sweep.status.line()
+    assert [trial.state for trial in sweep.trials] == ["running"] * parallel, "none is pruned, and none was begun"
+    eventually(lambda: not any(processes_of(path) for path in (sweep.path, *(run.path for run in runs))))
+    for run in runs:
+        assert run.state == "stopped" and run.checkpoints[-1].frames == run.status.frames
+        assert any("gcp takes this spot machine back" in message for message in run.events["message"])
+    metadata.answers = {GCP: "FALSE"}
+    sweep.resume()
+    for run in runs:
+        eventually(lambda run=run: run.state == "training", what=sweep.log)
+    assert sweep.stop().running == parallel

@@ -141,7 +141,7 @@ class Population(Sweeper):
         if "of" in trial.user_attrs:
             self._fork(trial, run)
         else:
-            self._create(run, {**trial.params, "total_frames": self._end(0)})
+            self._create(run, {**trial.params, "total_frames": self._end(0)}, "stopped")
 
     def _fork(self, trial: Any, new: RunDirectory) -> None:
         """Create a successor's run: a fork of its parent at the end of the previous generation."""

@@ -138,11 +138,14 @@ class Sweeper:
     def _begin(self, trial: Any) -> None:
         """Watch the trial's run, after creating it if the trial never had one."""
         run = self._sweep.run(trial.number)
-        watched = self._watch(trial, run)
+        watched, is_new = self._watch(trial, run), not run.record.exists()
         try:
             self._provide(trial, run)
             self._watched.append(watched)
-            watched.take_over()
+            if is_new:
+                watched.begin()
+            else:
+                watched.take_over()
         except study.refusals():
             raise
         except WorkbenchError as error:
@@ -167,10 +170,10 @@ class Sweeper:
         self._create(run, trial.params)
         say(f"{run.name}: {trial.params}")
 
-    def _create(self, run: RunDirectory, fields: dict[str, Any]) -> None:
-        """Create the directory of a run with these fields and the sweep's name, which is not started yet."""
+    def _create(self, run: RunDirectory, fields: dict[str, Any], state: str = "starting") -> None:
+        """Create the directory of a run with these fields and the sweep's name."""
         record = starting.new_record(self._config.replaced(**fields), parent=self._parent, code=self._code,
-                                     preset=self._record["preset"], state="stopped")
+                                     preset=self._record["preset"], state=state)
 
         def prepare(new: RunDirectory) -> None:
             if self._config.imitates:

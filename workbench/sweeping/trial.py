@@ -71,7 +71,7 @@ class WatchedTrial:
         return "" if self.verdict else self._kept.waits
 
     def take_over(self) -> None:
-        """Begin its run, or go on with one that ended while unwatched. Raises WorkbenchError."""
+        """Go on with its run if it ended while unwatched. Raises WorkbenchError."""
         if not self.verdict and stored_status(self.run).state in ("stopped", "stopping"):
             self.begin()
 
