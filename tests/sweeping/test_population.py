@@ -15,9 +15,10 @@ from tests.mortal import SPACE, begun, check_whole, lived
 from workbench import checkpoints
 from workbench.config import RunConfig
 from workbench.errors import InvalidInput, OutOfBounds
+from workbench.launchers.local import LocalLauncher
+from workbench.sweeping.kept_run import go_on
 from workbench.sweeping.population import explored, replaced
 from workbench.sweeping.space import Choice, Space, Span
-from workbench.sweeping.trial import go_on
 
 optuna = pytest.importorskip("optuna")
 
@@ -93,7 +94,7 @@ def test_a_run_that_has_ended_since_it_was_looked_at_stays_as_it_is(survivor: wb
     run = wb.attach(survivor.trials[-1].run)
     with pytest.raises(InvalidInput, match="has finished"):
         wb.resume(run.name, total_frames=3 * GENERATION)
-    go_on(run.directory, total_frames=3 * GENERATION)
+    go_on(run.directory, LocalLauncher(), total_frames=3 * GENERATION)
     assert run.state == "finished" and not processes_of(run.path)
 
 

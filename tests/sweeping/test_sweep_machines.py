@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -24,8 +25,13 @@ SPACE = {"learning_rate": (1e-4, 1e-2)}
 ON_RAY: dict[str, Any] = {
     **CALM, "actors": 1, "launcher": "ray", "learner_cpus": 1.0, "actor_cpus": 0.0, "device": "cpu", "parallel": 2,
     "space": SPACE, "warmup_updates": 0, "price_per_hour": 1.0}
+ON_ONE: dict[str, Any] = {**CALM, "spot": "gcp"}
 FRAMES = 1500
 WAITS = "waits: a node of the cluster with 1 CPU to spare"
+
+
+def trains(run: wb.Run) -> bool:
+    return run.state == "training"
 
 
 def both_paused(home: Path, sweep: wb.Sweep) -> list[wb.Run]:
@@ -35,7 +41,7 @@ def both_paused(home: Path, sweep: wb.Sweep) -> list[wb.Run]:
         path = home / "runs" / f"{sweep.name}-{number}"
         eventually((path / "run.json").exists, what=sweep.log)
         run = wb.attach(path)
-        eventually(lambda run=run: run.state == "training", what=f"{run.name}: {sweep.log}")
+        eventually(partial(trains, run), what=f"{run.name}: {sweep.log}")
         run.pause()
         run.checkpoint()
         runs.append(run)
@@ -124,14 +130,14 @@ def test_a_population_waits_for_a_member_whose_machine_is_lost(home: Path) -> No
 @pytest.mark.full
 def test_a_sweep_on_a_spot_machine_stops_with_checkpoints_and_goes_on(metadata: Metadata, home: Path) -> None:
     metadata.answers = {GCP: "FALSE"}
-    sweep = wb.sweep("testing/catch-v0", name="taken", space=SPACE, trials=9, pruner="none", total_frames=10**7,
-                     spot="gcp", **CALM)
+    sweep = wb.sweep("testing/catch-v0", name="taken", space=SPACE, trials=9, pruner="none",
+                     **{**ON_ONE, "total_frames": 10**7})
     parallel = min(2, hardware.cores())
     runs = []
     for number in range(parallel):
         eventually((home / "runs" / f"taken-{number}" / "run.json").exists, what=sweep.log)
         runs.append(wb.attach(f"taken-{number}"))
-        eventually(lambda: runs[-1].state == "training", what=sweep.log)
+        eventually(partial(trains, runs[-1]), what=sweep.log)
     metadata.answers = {GCP: "TRUE"}
     assert sweep.wait(timeout_s=240).state == "stopped"
     assert "gcp takes this spot machine back in 30 s: resume() goes on" in sweep.status.line()
@@ -143,5 +149,5 @@ def test_a_sweep_on_a_spot_machine_stops_with_checkpoints_and_goes_on(metadata: 
     metadata.answers = {GCP: "FALSE"}
     sweep.resume()
     for run in runs:
-        eventually(lambda run=run: run.state == "training", what=sweep.log)
+        eventually(partial(trains, run), what=sweep.log)
     assert sweep.stop().running == parallel
