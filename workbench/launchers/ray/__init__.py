@@ -71,7 +71,6 @@ class RayLauncher:
             self._asked = _starter(run.config().address or "auto")
         return self._asked.answer({request: str(run.path)})
 
-
     def follow(self, address: str) -> Following:
         """The run at that address, "ray://HOST:PORT/NAME", followed for as long as the result is kept.
 
