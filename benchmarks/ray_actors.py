@@ -67,6 +67,14 @@ def cluster(nodes: int, cpus: int) -> Iterator[Any]:
         made.shutdown()
 
 
+def check_nodes(made: Any) -> None:
+    """Ends this process where a node of the cluster has died."""
+    raylets = [process.process for node in made.list_all_nodes() for process in node.all_processes["raylet"]]
+    dead = sum(process.poll() is not None for process in raylets)
+    if dead:
+        raise SystemExit(f"{dead} of {len(raylets)} nodes have died; their log is /tmp/ray/session_latest/logs")
+
+
 def pss_mib(pid: int) -> float:
     """Proportional set size of a process; 0 if it has ended."""
     with contextlib.suppress(OSError):
@@ -111,6 +119,7 @@ def measure(actors: int, nodes: int, patience_s: float) -> Measured:
         try:
             while measured.reached < actors and time.monotonic() - began < patience_s:
                 time.sleep(_LOOK_S)
+                check_nodes(made)
                 measured.reached = sum(one.connected for one in run.status.actors)
                 for mark, count in marks.items():
                     if measured.reached >= count:

@@ -11,11 +11,12 @@ from __future__ import annotations
 
 import inspect
 import runpy
+import secrets
 import socket
 import sys
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager, nullcontext, suppress
 from pathlib import Path
 from typing import Any
 from unittest.mock import patch
@@ -69,8 +70,11 @@ def small(*, agent: bool = False) -> Iterator[None]:
 
 
 def _free_port(address: str) -> int:
-    with socket.create_server((address, 0)) as free:
-        return int(free.getsockname()[1])
+    """A port at which nobody listens, below those that a kernel gives to connections: one of them could take it before
+    Ray does, whose node then dies."""
+    while True:
+        with suppress(OSError), socket.create_server((address, 20_000 + secrets.randbelow(12_000))) as free:
+            return int(free.getsockname()[1])
 
 
 if __name__ == "__main__":
