@@ -130,8 +130,8 @@ PRESETS = (
                 adam_epsilon=3.125e-7),
     Preset(
         "atari", r"(?:ALE/|\w+NoFrameskip-v)", "Atari, where an algorithm's own defaults are not meant for it",
-        "PPO: arXiv 1707.06347, table 5; rewards clipped as in Mnih et al. 2015",
-        algorithms={"ppo": {"clip": 0.1, "max_abs_reward": 1.0}},
+        "PPO: arXiv 1707.06347, table 5, whose clip is annealed as well; rewards clipped as in Mnih et al. 2015",
+        algorithms={"ppo": {"clip": 0.1, "max_abs_reward": 1.0, "learning_rate_schedule": "linear"}},
         own=True,
     ),
     Preset(
