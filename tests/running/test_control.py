@@ -71,7 +71,7 @@ def test_a_call_that_takes_too_long_and_a_closed_handle_cut_nobody_off(
 
 def test_a_supervisor_that_starts_anew_is_found_at_once(directory: RunDirectory) -> None:
     control = Control(directory)
-    for _ in range(2):
+    for _ in range(20):
         with pytest.raises(ConnectionLost):
             control.call("ping", timeout_s=2.0)
         server = serve(directory.supervisor_address, directory.token(), calls=Supervisor().calls())

@@ -40,6 +40,7 @@ _CLIENT_OPTIONS = [
     ("grpc.initial_reconnect_backoff_ms", 100),
     ("grpc.max_reconnect_backoff_ms", 1000),
     ("grpc.enable_http_proxy", 0),
+    ("grpc.use_local_subchannel_pool", 1),  # a new channel does not wait out a former one's failure at that address
 ]
 # A machine that was cut off ends no connection: its peers ping every 20 s and give up after 20 s without an answer.
 _PING_MS, _ANSWER_MS = 20_000, 20_000
