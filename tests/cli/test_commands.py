@@ -102,7 +102,7 @@ def test_the_help_of_a_command_groups_its_options_and_leaves_none_out() -> None:
     assert titles[:7] == ["positional arguments:", "options:", "when it ends:", "environments and actors:",
                           "checkpoints:", "where it runs, and how fast:", "learning:"]
     assert {f"learning, {name} only:" for name in ALGORITHMS} <= {*titles[7:]}
-    assert "learning, awr and ppo only:" in titles
+    assert "learning, awr and ppo and vmpo only:" in titles
     for name in set(all_settings()) - set(APART):
         assert len(re.findall(rf"^  {option(name)} ", shown, re.MULTILINE)) == 1, name
     description = workbench("--help").stdout.split("\n\n")[1]
