@@ -159,8 +159,8 @@ def whole_system(config: RunConfig, seconds: float, *, warm_up_updates: int) -> 
     import workbench as wb
 
     with private_home():
-        run = wb.launch(config.environment, precision=config.precision, total_frames=config.total_frames,
-                        envs_per_actor=config.envs_per_actor, ready_timeout_s=PATIENCE_S)
+        run = wb.launch(config.environment, preset="none", precision=config.precision, ready_timeout_s=PATIENCE_S,
+                        total_frames=config.total_frames, envs_per_actor=config.envs_per_actor)  # as its parts
         try:
             cycles = config.actors * config.envs_per_actor // config.hyperparameters.batch_size  # all have unrolls then
             return trained_steps_per_second(run, seconds, after=max(1, 2 * cycles) * warm_up_updates)
