@@ -10,7 +10,7 @@ import sys
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -128,6 +128,14 @@ def eventually(check: Callable[[], Any], *, what: str = "") -> Any:
             return value
         assert time.monotonic() < deadline, f"not within {LONGEST_S} s: {what or check}"
         time.sleep(0.05)
+
+
+def write_files(folder: Path, texts: Mapping[str, str]) -> Path:
+    """Write texts into files of a folder, by their names there; the folder."""
+    for name, text in texts.items():
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_text(text)
+    return folder
 
 
 def gone(process: psutil.Process) -> bool:

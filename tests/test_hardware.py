@@ -3,21 +3,14 @@
 from __future__ import annotations
 
 import os
-from pathlib import Path
 
 import pytest
 import torch
 
+from tests.conftest import write_files
 from workbench.config import chosen, hardware
 
 ALLOWED = len(os.sched_getaffinity(0))
-
-
-def written(root: Path, files: dict[str, str]) -> Path:
-    for name, text in files.items():
-        (root / name).parent.mkdir(parents=True, exist_ok=True)
-        (root / name).write_text(text)
-    return root
 
 
 @pytest.mark.parametrize(("files", "cores"), [
@@ -33,7 +26,7 @@ def written(root: Path, files: dict[str, str]) -> Path:
     ({"proc/self/cgroup": "0::/\n", "sys/fs/cgroup/cpu.max": f"{100000 * 10**4} 100000\n"}, ALLOWED),
 ], ids=["no files", "no limit", "half a core", "of a parent", "version 1", "version 1 without", "more than there are"])
 def test_cores_are_those_of_the_affinity_or_fewer_by_the_quota(tmp_path, files, cores):
-    assert hardware.cores(written(tmp_path, files)) == cores
+    assert hardware.cores(write_files(tmp_path, files)) == cores
 
 
 @pytest.mark.parametrize(("text", "has", "bf16"), [
@@ -44,7 +37,7 @@ def test_cores_are_those_of_the_affinity_or_fewer_by_the_quota(tmp_path, files, 
     ("", (), False),
 ])
 def test_instruction_sets_that_matter_are_read_and_decide_on_bf16(tmp_path, text, has, bf16):
-    found = hardware.instructions(written(tmp_path, {"proc/cpuinfo": text}))
+    found = hardware.instructions(write_files(tmp_path, {"proc/cpuinfo": text}))
     assert found == has
     assert chosen.has_bf16("cpu", instructions=found) == bf16
 
@@ -60,7 +53,7 @@ def test_the_build_of_torch_is_known_without_loading_it():
 
 def test_several_gpus_are_told_with_number_and_capability(tmp_path, monkeypatch):
     says = "#!/bin/sh\nfor i in 1 2; do echo 'A100, 81920, 8.0'; done\n"
-    written(tmp_path, {"dev/nvidiactl": "", "nvidia-smi": says})
+    write_files(tmp_path, {"dev/nvidiactl": "", "nvidia-smi": says})
     (tmp_path / "nvidia-smi").chmod(0o755)
     monkeypatch.setenv("PATH", str(tmp_path), prepend=os.pathsep)
     assert hardware.accelerator({}, tmp_path) == hardware.Accelerator("cuda", "2 x A100, 80 GiB", (8, 0))

@@ -127,11 +127,7 @@ class Server(Served):
 
     def ask(self, method: str, path: str) -> Any:
         """What the server's REST interface answers."""
-        request = urllib.request.Request(self.base + path, method=method,
-                                         headers={"Authorization": f"token {self.token}"})
-        with urllib.request.urlopen(request, timeout=240) as answer:
-            data = answer.read()
-        return json.loads(data) if data else None
+        return ask(method, self.base + path, token=self.token)
 
     def end_kernels(self) -> None:
         """End every session and its kernel."""
@@ -141,12 +137,7 @@ class Server(Served):
     def stop(self) -> None:
         """End the server and its kernels."""
         if self._process is not None:
-            self._process.terminate()
-            try:
-                self._process.wait(_STOP_S)
-            except subprocess.TimeoutExpired:
-                self._process.kill()
-                self._process.wait()
+            end(self._process, wait_s=_STOP_S)
         shutil.rmtree(self._state, ignore_errors=True)
 
     def _variables(self) -> dict[str, str]:
@@ -338,6 +329,24 @@ class Notebook:
             self.page.wait_for_function(f"() => window.{flag}.done")
             error = self.page.evaluate(f"() => window.{flag}.error")
             assert not error, f"{command}: {error}"
+
+
+def ask(method: str, url: str, *, token: str) -> Any:
+    """What a REST interface of Jupyter answers."""
+    request = urllib.request.Request(url, method=method, headers={"Authorization": f"token {token}"})
+    with urllib.request.urlopen(request, timeout=LONGEST_S) as answer:
+        data = answer.read()
+    return json.loads(data) if data else None
+
+
+def end(process: subprocess.Popen[bytes], *, wait_s: float) -> None:
+    """End a process of ours, by force after `wait_s`."""
+    process.terminate()
+    try:
+        process.wait(wait_s)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.wait()
 
 
 def free_port() -> int:

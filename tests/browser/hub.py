@@ -7,14 +7,12 @@ own, as a container gives them.
 from __future__ import annotations
 
 import asyncio
-import json
 import os
 import secrets
 import subprocess
 import sys
 import threading
 import time
-import urllib.request
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -22,7 +20,7 @@ from typing import Any, Self
 
 from playwright.sync_api import Page
 
-from tests.browser.driver import Served, free_port
+from tests.browser.driver import Served, ask, end, free_port
 from tests.conftest import CHECKOUT, LONGEST_S
 
 PREFIX = "/class/rl/"  # a hub is seldom at the root of its host
@@ -76,20 +74,11 @@ class Hub:
         raise RuntimeError(f"JupyterHub did not start:\n{log.read_text()[-4000:]}")
 
     def __exit__(self, *_: object) -> None:
-        self._process.terminate()
-        try:
-            self._process.wait(_STOP_S)
-        except subprocess.TimeoutExpired:
-            self._process.kill()
-            self._process.wait()
+        end(self._process, wait_s=_STOP_S)
 
     def ask(self, method: str, path: str) -> Any:
         """What the hub's REST interface answers."""
-        request = urllib.request.Request(f"http://127.0.0.1:{self.port}{PREFIX}hub/api/{path}", method=method,
-                                         headers={"Authorization": f"token {self._token}"})
-        with urllib.request.urlopen(request, timeout=LONGEST_S) as answer:
-            data = answer.read()
-        return json.loads(data) if data else None
+        return ask(method, f"http://127.0.0.1:{self.port}{PREFIX}hub/api/{path}", token=self._token)
 
 
 class Seat(Served):

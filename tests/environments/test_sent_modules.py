@@ -14,6 +14,7 @@ from typing import Any
 
 import pytest
 
+from tests.conftest import write_files
 from workbench.environments.adapters import sent_modules
 from workbench.environments.adapters.code_by_value import dumps, loads
 from workbench.environments.adapters.sent_modules import SentModules, collected, importable
@@ -51,10 +52,7 @@ FACTS = [1, 3, 11, 10, "late"]
 @pytest.fixture
 def notebook(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     """A notebook's folder on the import path of this process, and no trace of its modules afterwards."""
-    folder = tmp_path / "notebook"
-    for name, text in FILES.items():
-        (folder / name).parent.mkdir(parents=True, exist_ok=True)
-        (folder / name).write_text(text)
+    folder = write_files(tmp_path / "notebook", FILES)
     monkeypatch.syspath_prepend(folder)
     before, finders, lines = dict(sys.modules), list(sys.meta_path), dict(linecache.cache)
     yield folder

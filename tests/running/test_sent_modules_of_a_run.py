@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 import workbench as wb
-from tests.conftest import SMALL, eventually
+from tests.conftest import SMALL, eventually, write_files
 from workbench.errors import AccessDenied
 from workbench.policies.player import load_policy
 
@@ -81,10 +81,7 @@ class Learns(wb.Algorithm):
 @pytest.fixture
 def notebook(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     """A folder on this process's import path; what is imported from it is forgotten afterwards."""
-    folder = tmp_path / "notebook"
-    for name, text in FILES.items():
-        (folder / name).parent.mkdir(parents=True, exist_ok=True)
-        (folder / name).write_text(text)
+    folder = write_files(tmp_path / "notebook", FILES)
     monkeypatch.syspath_prepend(folder)
     yield folder
     for name in [name for name in sys.modules if name.partition("_")[0].partition(".")[0] == "corridor"]:
