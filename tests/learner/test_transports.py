@@ -52,19 +52,26 @@ class Service:
 
     @contextmanager
     def actor(self, spec: EnvironmentSpec = PLAIN, index: int = 0) -> Iterator[Stream | SharedStream]:
-        """A connected actor; it shares memory if the learner offers that."""
+        """A connected actor of its own process's loop; it shares memory if the learner offers that."""
+        with asyncio.Runner() as runner, self.life(runner, spec, index) as stream:
+            yield stream
+
+    @contextmanager
+    def life(
+        self, runner: asyncio.Runner, spec: EnvironmentSpec = PLAIN, index: int = 0
+    ) -> Iterator[Stream | SharedStream]:
+        """One connection of an actor that has that loop for all of its lives."""
         hello = Hello(index, random.getrandbits(60) + 1, ENVIRONMENTS, GROUPS, spec)
-        with asyncio.Runner() as runner:
-            stream: Stream | SharedStream = Stream(runner, self.address, TOKEN, hello, ("left", "right"))
-            try:
-                welcome = stream.welcome()
-                if welcome.memory:
-                    stream = shared(stream, welcome.memory, TOKEN, hello)
-                assert isinstance(stream, SharedStream) == (self.transport == "auto")
-                assert welcome.seed == 7
-                yield stream
-            finally:
-                stream.close()
+        stream: Stream | SharedStream = Stream(runner, self.address, TOKEN, hello, ("left", "right"))
+        try:
+            welcome = stream.welcome()
+            if welcome.memory:
+                stream = shared(stream, welcome.memory, TOKEN, hello)
+            assert isinstance(stream, SharedStream) == (self.transport == "auto")
+            assert welcome.seed == 7
+            yield stream
+        finally:
+            stream.close()
 
     def request(self) -> Request:
         """The next group that waits for actions."""
@@ -359,19 +366,20 @@ def test_indices_that_change_after_they_were_checked_reach_nobody(sharing):
 
 
 def test_lives_leave_no_descriptor_behind(sharing):
-    def live() -> None:
-        with sharing.actor() as actor:
+    def live(runner: asyncio.Runner) -> None:
+        with sharing.life(runner) as actor:
             actor.send(step(PLAIN, 0))
             sharing.request().reply(GroupActions(0, np.zeros(3, np.int64), 1))
             actor.exchange()
         until(sharing.without_actors)
 
-    for _ in range(3):
-        live()
-    before = len(os.listdir("/proc/self/fd"))
-    for _ in range(20):
-        live()
-    until(lambda: len(os.listdir("/proc/self/fd")) <= before + 3)
+    with asyncio.Runner() as runner:  # one for all lives, as an actor has: gRPC keeps calls whose loop was closed early
+        for _ in range(3):
+            live(runner)
+        before = len(os.listdir("/proc/self/fd"))
+        for _ in range(20):
+            live(runner)
+        until(lambda: len(os.listdir("/proc/self/fd")) <= before + 3)
 
 
 def test_a_learner_that_ends_leaves_no_socket(sharing):

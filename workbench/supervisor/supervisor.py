@@ -145,6 +145,7 @@ class Supervisor:
             with self._guard:
                 self._hold("paused by hand" if paused else None)
             self.event("pause" if paused else "resume", "paused" if paused else "training goes on")
+            self._publish()  # readers of the files know it when the call returns, too
         self._wake.set()
 
     def _hold(self, why: str | None) -> None:
