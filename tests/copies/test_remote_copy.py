@@ -9,8 +9,8 @@ import json
 import os
 import shutil
 import weakref
-from collections.abc import Callable
-from contextlib import closing
+from collections.abc import Callable, Iterator
+from contextlib import closing, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -19,6 +19,7 @@ import numpy as np
 import pytest
 
 import workbench as wb
+from tests.conftest import mounted_disk
 from tests.written_checkpoints import save, with_replay
 from workbench import checkpoints, rundir
 from workbench.config import RunConfig
@@ -188,6 +189,49 @@ def test_what_is_pruned_there_goes_here_but_not_what_a_person_asked_for_or_made(
     assert (copy.directory.path / "evaluations.jsonl").read_text() == "mine"
 
 
+def test_a_process_that_is_killed_while_it_removes_a_checkpoint_leaves_no_half_of_one(
+    home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = made()
+    pruned = save(run.checkpoints, 100)
+    copy = copy_of(run)
+    copy.copy_checkpoints()
+    shutil.rmtree(pruned.path)
+    save(run.checkpoints, 200)
+
+    def killed(folder: Path, **_: Any) -> None:
+        if (model := folder / "model.safetensors").exists():
+            model.unlink()
+            raise SystemExit
+
+    with monkeypatch.context() as patch, pytest.raises(SystemExit):
+        patch.setattr(shutil, "rmtree", killed)
+        copy.copy_checkpoints()
+    (here,) = checkpoints.every(copy.directory.checkpoints)
+    here.verify()
+    copy_of(run).copy_checkpoints()
+    assert list(copy.directory.checkpoints.iterdir()) == [here.path]
+
+
+def test_what_a_killed_process_left_of_a_checkpoint_goes_and_what_it_had_set_aside_comes_back(home: Path) -> None:
+    run = made()
+    asked, pruned = save(run.checkpoints, 100, requested=True), save(run.checkpoints, 200)
+    copy = copy_of(run)
+    copy.copy_checkpoints()
+    here = copy.directory.checkpoints
+    (here / asked.path.name).rename(here / f".former-{asked.path.name}")
+    (here / pruned.path.name).rename(here / f".copying-{pruned.path.name}")
+    shutil.copytree(asked.path, here / ".former-000000000300")
+    for checkpoint in (asked, pruned):
+        shutil.rmtree(checkpoint.path)
+    save(run.checkpoints, 300)
+    again = copy_of(run)
+    again.copy_checkpoints()
+    assert sorted(path.name for path in here.iterdir()) == ["000000000100", "000000000300"]
+    for checkpoint in checkpoints.every(here):
+        checkpoint.verify()
+
+
 def test_another_checkpoint_of_the_same_name_replaces_the_former_one(home: Path) -> None:
     run = made()
     former = save(run.checkpoints, 100)
@@ -262,6 +306,54 @@ def test_a_log_is_followed_and_begins_with_its_tail(home: Path, monkeypatch: pyt
     log.write_bytes(b"anew")
     copy.update()
     assert here.read_bytes() == b"anew"
+
+
+@pytest.fixture
+def small_disk(tmp_path: Path) -> Iterator[Path]:
+    yield from mounted_disk(tmp_path / "small", size="1m")
+
+
+def test_a_full_disk_is_said_and_the_copy_goes_on_once_there_is_room(
+    home: Path, small_disk: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = made()
+    write(run, range(5))
+    save(run.checkpoints, 100)
+    monkeypatch.setenv("WORKBENCH_HOME", str(small_disk))
+    monkeypatch.setattr("workbench.copies.remote_copy._SPARE_BYTES", -2**30)  # the disk is full in the middle of it
+    copy = copy_of(run)
+    copy.update()
+    (run.logs / "learner.log").write_text("a line\n" * 100)
+    filler = small_disk / "filler"
+    with suppress(OSError), open(filler, "wb", buffering=0) as file:
+        while True:
+            file.write(b"x" * 4096)
+    with pytest.raises(StorageFailed, match="No space left on device. Make room there"):
+        copy.update()
+    copy.copy_checkpoints()
+    assert "No space left on device. Make room there" in copy.problem
+    filler.unlink()
+    copy.update()
+    copy.copy_checkpoints()
+    assert not copy.problem and (copy.directory.logs / "learner.log").read_text() == "a line\n" * 100
+    checkpoints.every(copy.directory.checkpoints)[0].verify()
+
+
+def test_a_copy_that_somebody_removed_is_not_written_any_more(home: Path) -> None:
+    run = made()
+    filled(run, 0, 20)
+    save(run.checkpoints, 100)
+    copy = copy_of(run)
+    copy.update()
+    shutil.rmtree(copy.directory.path)
+    for look in (copy.update, copy.copy_checkpoints):
+        with pytest.raises(RunNotFound, match=f"was removed. wb.attach\\('{ADDRESS}'\\) makes another one"):
+            look()
+    assert not copy.directory.path.exists()
+    other = copy_of(run)
+    other.update()
+    assert other.is_there and not copy.is_there, "it is another one's folder by now"
+    same_history(run.metrics, other.directory.metrics)
 
 
 def test_code_of_a_cell_keeps_its_seal(home: Path) -> None:
@@ -391,6 +483,21 @@ def test_no_file_is_shown_through_a_link(home: Path) -> None:
     with pytest.raises(StorageFailed, match="it is a link"):
         served_files.piece(run, "logs/learner.log", 0)
     assert served_files.logs_of(run) == {}
+
+
+@pytest.mark.parametrize("name", ["logs/private.log", "code/network.pkl", "checkpoints/000000000100/meta.json"])
+def test_no_file_is_shown_through_a_linked_folder(home: Path, tmp_path: Path, name: str) -> None:
+    run = made()
+    save(run.checkpoints, 100)
+    (run.logs / "private.log").write_text("mine")
+    (run.code / "network.pkl").write_text("mine")
+    lists = (served_files.logs_of, served_files.code_of, served_files.checkpoints_of)
+    assert served_files.piece(run, name, 0)["size"] and all(shown(run) for shown in lists)
+    for folder in (run.logs, run.code, run.checkpoints):
+        folder.symlink_to(folder.rename(tmp_path / folder.name))
+    with pytest.raises(StorageFailed, match="a folder on the way to it is a link"):
+        served_files.piece(run, name, 0)
+    assert [shown(run) for shown in lists] == [{}, {}, {}]
 
 
 def piece_of(data: bytes, size: int | None = None) -> dict[str, Any]:

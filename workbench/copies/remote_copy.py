@@ -15,15 +15,15 @@ import re
 import shutil
 import sqlite3
 import threading
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
 from workbench import checkpoints, rundir
 from workbench.checkpoints import Checkpoint
 from workbench.copies import served_files
-from workbench.errors import CheckpointCorrupt, InvalidInput, RunNotFound, StorageFailed
+from workbench.errors import CheckpointCorrupt, InvalidInput, RunNotFound, StorageFailed, WorkbenchError
 from workbench.metrics import copied_rows, schema
 from workbench.rundir import RunDirectory, files
 
@@ -76,6 +76,7 @@ class RemoteCopy:
         self._metrics: sqlite3.Connection | None = None
         self._log_ends: dict[str, int] = {}
         self._code_of_life: object = _NEVER
+        self._token = b""
 
     def begin(self) -> None:
         """Make the folder, for this user alone, with a token of its own. Raises StorageFailed."""
@@ -86,6 +87,7 @@ class RemoteCopy:
             files.check_unlinked(copy.path)
             if not (copy.path / "token").exists():
                 copy.new_token()
+            self._token = self._token_now()
             rundir.write_record(copy.path / rundir.REMOTE, {"address": self._address, "path": self._path})
         except OSError as error:
             raise StorageFailed(f"cannot write {copy.path}: {error.strerror}. Make room there.") from None
@@ -94,9 +96,11 @@ class RemoteCopy:
         """Copy what is new but for checkpoints of a live run; returns whether the run is alive.
 
         The record is written last: it is never newer than the rest, and says that the run has ended when its last
-        checkpoint is here. Raises what `ask` raises; StorageFailed, InvalidInput for what no run sends.
+        checkpoint is here. Raises what `ask` raises; StorageFailed, InvalidInput for what no run sends; RunNotFound
+        once somebody has removed the copy.
         """
-        with self._guard:
+        self._check_place()
+        with self._guard, _written(self.directory.path):
             record, self.alive = self._record_now()
             self._copy_history()
             if record.get("lives") != self._code_of_life:
@@ -110,6 +114,23 @@ class RemoteCopy:
         with self._guard:
             self._write(record)
         return self.alive
+
+    @property
+    def is_there(self) -> bool:
+        """Whether the copy's folder is the one that `begin` made or found: its token is no other's."""
+        try:
+            return self._token_now() == self._token
+        except OSError:
+            return False
+
+    def _token_now(self) -> bytes:
+        return files.content(self.directory.path / "token", largest=1024)
+
+    def _check_place(self) -> None:
+        """Raises RunNotFound if the folder was removed: an open history would go on growing in no folder."""
+        if not self.is_there:
+            raise RunNotFound(f"{self.directory.path}, the copy of {self._address}, was removed. "
+                              f"wb.attach({self._address!r}) makes another one.")
 
     def _write(self, record: dict[str, Any]) -> None:
         if record != self._record:
@@ -192,11 +213,13 @@ class RemoteCopy:
     def copy_checkpoints(self, *, most: int | None = None) -> None:
         """Copy the checkpoints that are new, the newest first, and remove automatic ones that the run has pruned.
 
-        `most`: look at so many alone. Raises what `ask` raises, and InvalidInput for names that lead elsewhere;
-        `problem` says what else went wrong.
+        `most`: look at so many alone. Raises what `ask` raises, InvalidInput for names that lead elsewhere, and
+        RunNotFound once somebody has removed the copy; `problem` says what else went wrong.
         """
+        self._check_place()
         with self._guard_of_checkpoints:
             there, problem = _mapping(self._ask("checkpoints")), ""
+            self._tidy()
             for name, digest in list(reversed(there.items()))[:most]:
                 try:
                     self._copy_checkpoint(name, digest)
@@ -205,7 +228,19 @@ class RemoteCopy:
             self.problem = problem
             for checkpoint in checkpoints.every(self.directory.checkpoints):
                 if f"checkpoints/{checkpoint.path.name}" not in there and not checkpoint.requested:
-                    shutil.rmtree(checkpoint.path, ignore_errors=True)
+                    _remove(checkpoint.path)
+
+    def _tidy(self) -> None:
+        """Remove what a process that was killed, or a connection that broke, left of a checkpoint; one that was to be
+        replaced, and was not, comes back."""
+        for folder in (self.directory.checkpoints, self.directory.opponent.checkpoints):
+            for former in sorted(folder.glob(".former-*")):
+                if not (target := former.with_name(former.name.removeprefix(".former-"))).exists():
+                    with suppress(OSError):
+                        former.rename(target)
+            for kind in ("copying", "former", "removing"):
+                for rest in folder.glob(f".{kind}-*"):
+                    shutil.rmtree(rest, ignore_errors=True)
 
     def copied_checkpoint(self, path: object) -> Path:
         """The copy of a checkpoint by its path on the run's machine, fetched now. Raises StorageFailed."""
@@ -223,22 +258,28 @@ class RemoteCopy:
             return
         hidden = target.with_name(f".copying-{target.name}")
         shutil.rmtree(hidden, ignore_errors=True)
-        files.make_private(hidden)
         try:
-            meta = b"".join(self._pieces(f"{name}/meta.json", largest=served_files.LARGEST_META))
-            rundir.write_atomically(hidden / "meta.json", meta)
-            self._fill(checkpoints.at(hidden), name, target)
+            self._fetch(name, hidden, target)
         except (StorageFailed, CheckpointCorrupt):
             shutil.rmtree(hidden, ignore_errors=True)
             if _mapping(self._ask("checkpoints")).get(name) == digest:
                 raise
             return  # it was pruned meanwhile, or written again: the next look is new
         former = target.with_name(f".former-{target.name}")
+        with _written(self.directory.path):
+            shutil.rmtree(former, ignore_errors=True)
+            if target.exists():
+                target.rename(former)
+            hidden.rename(target)
         shutil.rmtree(former, ignore_errors=True)
-        if target.exists():
-            target.rename(former)
-        hidden.rename(target)
-        shutil.rmtree(former, ignore_errors=True)
+
+    def _fetch(self, name: str, hidden: Path, target: Path) -> None:
+        """Fetch a checkpoint into a hidden folder. Raises StorageFailed, CheckpointCorrupt."""
+        with _written(self.directory.path):
+            files.make_private(hidden)
+            meta = b"".join(self._pieces(f"{name}/meta.json", largest=served_files.LARGEST_META))
+            rundir.write_atomically(hidden / "meta.json", meta)
+            self._fill(checkpoints.at(hidden), name, target)
 
     def _fill(self, checkpoint: Checkpoint, name: str, former: Path) -> None:
         """Fetch the files of a checkpoint whose meta.json is here, but for its replay, and verify them."""
@@ -270,6 +311,26 @@ class RemoteCopy:
             yield data
             if offset >= size or not data:
                 return
+
+
+@contextmanager
+def _written(copy: Path) -> Iterator[None]:
+    """For a block that writes the copy. Raises StorageFailed where the disk refuses."""
+    try:
+        yield
+    except WorkbenchError:
+        raise
+    except OSError as error:
+        raise StorageFailed(f"cannot write {copy}: {error.strerror}. Make room there, or make it writable; the copy "
+                            "then goes on by itself.") from None
+
+
+def _remove(checkpoint: Path) -> None:
+    """Remove the folder of a checkpoint, so that no reader meets half of it."""
+    hidden = checkpoint.with_name(f".removing-{checkpoint.name}")
+    with suppress(OSError):
+        checkpoint.rename(hidden)
+    shutil.rmtree(hidden, ignore_errors=True)
 
 
 def _mapping(answer: Any) -> dict[str, Any]:

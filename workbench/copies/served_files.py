@@ -49,7 +49,7 @@ def checkpoints_of(run: RunDirectory) -> dict[str, str]:
             with suppress(OSError):  # pruned in this moment
                 meta = files.content(checkpoint.path / "meta.json", largest=LARGEST_META)
                 shown[name] = hashlib.sha256(meta).hexdigest()
-    return dict(list(shown.items())[-_MOST:])
+    return dict(list(_unlinked(run, shown).items())[-_MOST:])
 
 
 def code_of(run: RunDirectory) -> dict[str, str]:
@@ -60,7 +60,7 @@ def code_of(run: RunDirectory) -> dict[str, str]:
             if CODE.fullmatch(name := f"{prefix}code/{path.name}"):
                 with suppress(OSError):
                     shown[name] = hashlib.sha256(files.content(path, largest=LARGEST_CODE)).hexdigest()
-    return dict(list(shown.items())[:_MOST])
+    return dict(list(_unlinked(run, shown).items())[:_MOST])
 
 
 def logs_of(run: RunDirectory) -> dict[str, int]:
@@ -70,7 +70,17 @@ def logs_of(run: RunDirectory) -> dict[str, int]:
         for entry in entries:
             if LOG.fullmatch(f"logs/{entry.name}") and entry.is_file(follow_symlinks=False):
                 shown[f"logs/{entry.name}"] = entry.stat(follow_symlinks=False).st_size
-    return dict(list(shown.items())[:_MOST])
+    return dict(list(_unlinked(run, shown).items())[:_MOST])
+
+
+def _unlinked(run: RunDirectory, shown: dict[str, Any]) -> dict[str, Any]:
+    """Those whose folders are the run's own."""
+    return {name: value for name, value in shown.items() if not _is_linked(run, run.path / name)}
+
+
+def _is_linked(run: RunDirectory, path: Path) -> bool:
+    """Whether `path`, or a folder of the run on the way to it, is a link."""
+    return any(folder.is_symlink() for folder in (path, *path.parents) if run.path in folder.parents)
 
 
 def piece(run: RunDirectory, name: str, offset: int) -> dict[str, Any]:
@@ -81,6 +91,8 @@ def piece(run: RunDirectory, name: str, offset: int) -> dict[str, Any]:
     path = run.path / checked_name(name)
     if type(offset) is not int or offset < 0:
         raise InvalidInput(f"offset={offset!r:.50} is no place in a file.")
+    if _is_linked(run, path.parent):
+        raise StorageFailed(f"{path} is not shown: a folder on the way to it is a link.")
     try:
         with files.opened(path) as file:
             file.seek(offset)

@@ -69,7 +69,11 @@ class RayLauncher:
         """The answer of a helper, which is kept for the next request. Raises ConnectionLost."""
         if self._asked is None or "gone" in self._asked.messages:
             self._asked = _starter(run.config().address or "auto")
-        return self._asked.answer({request: str(run.path)})
+        try:
+            return self._asked.answer({request: str(run.path)})
+        except ConnectionLost:
+            self._asked = None  # a late answer would be taken for the next one
+            raise
 
     def follow(self, address: str) -> Following:
         """The run at that address, "ray://HOST:PORT/NAME", followed for as long as the result is kept.
@@ -98,8 +102,8 @@ class Following:
 
     @property
     def lives(self) -> bool:
-        """Whether the process is there."""
-        return "gone" not in self._helper.messages
+        """Whether the process is there, and the copy."""
+        return "gone" not in self._helper.messages and self.directory.is_copy
 
 
 _followings: weakref.WeakValueDictionary[str, Following] = weakref.WeakValueDictionary()

@@ -13,7 +13,7 @@ from workbench.supervisor.hosts import node_versions
 
 _PART = r"[A-Za-z0-9_][A-Za-z0-9._-]{0,99}"
 _WHERE = r"[A-Za-z0-9.:\[\]_-]{1,300}:\d{1,5}"
-_ADDRESS = re.compile(rf"ray://(?P<where>{_WHERE})/(?P<name>{_PART}|(/{_PART}){{1,50}})/?", re.ASCII)
+_ADDRESS = re.compile(rf"ray://(?P<where>{_WHERE})/(?P<name>{_PART}|(/\.?{_PART}){{1,50}})/?", re.ASCII)
 _CALLS_AT_ONCE = 16
 _LOOK_S = 60.0  # for the nodes to look, each of which may have to start a process first
 
@@ -61,11 +61,11 @@ def _alive(name: str) -> list[Place]:
     import ray
 
     last = name.rpartition("/")[2]
-    hosts = [ray.get_actor(actor) for actor in ray.util.list_named_actors() if actor.startswith(f"learners of {last} ")]
+    hosts = [actor for actor in ray.util.list_named_actors() if actor.startswith(f"learners of {last} ")]
     places = []
     for host in hosts:
         with suppress(Exception):  # it waits for a place, or ends in this moment: it may be found on a node
-            told = ray.get(host.place.remote(), timeout=_LOOK_S)
+            told = ray.get(ray.get_actor(host).place.remote(), timeout=_LOOK_S)
             if "/" not in name or told["path"] == name:
                 places.append(Place(told["path"], told["node"]))
     return places

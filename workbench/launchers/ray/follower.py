@@ -3,7 +3,8 @@
 It is Ray's client, keeps the copy of the run up to date (`copies.remote_copy`), and stands in for the supervisor there:
 it holds the copy's lock while the run is alive, and passes on the calls that come to the copy's socket. So a handle of
 the copy is a handle like any other. It says {"following": DIRECTORY} or {"error": …} on standard output, and ends when
-its input does. Of several that follow one run, one does so and the others wait for its end.
+its input does, or when nothing is left to follow. Of several that follow one run, one does so and the others wait for
+its end.
 """
 
 from __future__ import annotations
@@ -19,10 +20,10 @@ from functools import partial
 from typing import Any
 
 from workbench.copies.remote_copy import RemoteCopy
-from workbench.errors import ConnectionLost, RunNotFound, WorkbenchError
+from workbench.errors import ConnectionLost, RunNotFound, StorageFailed, WorkbenchError
 from workbench.launchers.ray.connecting import connect
 from workbench.launchers.ray.finding import check_versions, parted, place_of, reader_at
-from workbench.rundir import RunDirectory, lock
+from workbench.rundir import ENDED, RunDirectory, lock
 from workbench.wire.endpoints import SUPERVISOR, serve_run
 from workbench.wire.rpc import Handler, Server, result_of
 
@@ -52,6 +53,7 @@ class Follower:
         self._lock: int | None = None
         self._guard_of_lock = threading.Lock()
         self._copy: RemoteCopy | None = None
+        self._problem = ""  # why the copy cannot be written now
         self._server: Server | None = None
 
     def begin(self) -> RemoteCopy:
@@ -106,31 +108,48 @@ class Follower:
 
     # --- in place of the supervisor ---------------------------------------------------------------------------------
 
-    def follow(self, copy: RemoteCopy) -> None:
-        """Keep the copy up to date, and its lock as the run's is, for as long as this process lives."""
-        copy.update()
-        copy.copy_checkpoints(most=1)
+    def follow(self, copy: RemoteCopy, *, takes_over: bool = False) -> None:
+        """Keep the copy up to date, and its lock as the run's is, for as long as the copy is there.
+
+        `takes_over`: handles use the copy already, so an error of the first look is none for them either. Raises
+        WorkbenchError where the first copy fails.
+        """
+        if takes_over:
+            copy.alive = copy.directory.read()["state"] not in ENDED  # as far as is known
+        else:
+            copy.update()
+            copy.copy_checkpoints(most=1)
         self._hold_lock_if(copy.alive)
         self._server = serve_run(copy.directory, SUPERVISOR, calls=self._calls(copy), threads=16)
         threading.Thread(target=self._copy_checkpoints, args=[copy], name="checkpoints", daemon=True).start()
         self._say(following=str(copy.directory.path))
-        while True:
+        while copy.is_there:
             time.sleep(_TURN_S if copy.alive else _IDLE_S)
-            try:
-                if self._reader is None:
-                    self._look_again()
-                self._hold_lock_if(copy.update())
-            except RunNotFound as error:  # it was deleted there: the copy stays
-                self._hold_lock_if(False)
-                _log(str(error))
-                time.sleep(_GONE_S)
-            except WorkbenchError as error:
-                _log(str(error))
-                time.sleep(_RETRY_S)
+            wait_s = self._turn(copy)
+            if copy.is_there:
+                time.sleep(wait_s)
+
+    def _turn(self, copy: RemoteCopy) -> float:
+        """Look at the run once; returns for how long to leave it alone after a failure, in s."""
+        try:
+            if self._reader is None:
+                self._look_again()
+            self._hold_lock_if(copy.update())
+            self._problem = ""
+            return 0.0
+        except RunNotFound as error:  # it was deleted there, and the copy stays; or the copy was
+            self._hold_lock_if(False)
+            _log(str(error))
+            return _GONE_S
+        except WorkbenchError as error:
+            if isinstance(error, StorageFailed):
+                self._problem = str(error)
+            _log(str(error))
+            return _RETRY_S
 
     def _copy_checkpoints(self, copy: RemoteCopy) -> None:
         """Copy the checkpoints of a live run, which may be large, while `follow` goes on."""
-        while True:
+        while copy.is_there:
             if copy.alive and self._reader is not None:
                 try:
                     copy.copy_checkpoints()
@@ -173,8 +192,8 @@ class Follower:
                 return {**answer, "path": str(copy.copied_checkpoint(answer["path"]))}
             if method == "ping":
                 return {**answer, "name": copy.directory.name}
-            if method == "status" and copy.problem and not answer.get("warning"):
-                return {**answer, "warning": copy.problem}
+            if method == "status" and (problem := self._problem or copy.problem) and not answer.get("warning"):
+                return {**answer, "warning": problem}
             if method not in _READING:
                 with suppress(WorkbenchError):  # the change is made; the next turn sees it
                     copy.update()
@@ -187,8 +206,9 @@ class Follower:
         return {**{method: partial(passed_on, method) for method in CALLS}, RESUME: resume_there}
 
 
-def stand_by(directory: RunDirectory, say: Any) -> int:
-    """The descriptor of the copy's lock, once no other process follows the run; until then the copy is that one's."""
+def stand_by(directory: RunDirectory, say: Any) -> bool:
+    """Hold the copy's lock to the end of this process, once no other process follows the run; until then the copy is
+    that one's. Returns whether it was said meanwhile that the run is followed."""
     path = lock.of_follower(directory)
     descriptor = lock.hold(path, wait_s=0)
     told = False
@@ -197,7 +217,7 @@ def stand_by(directory: RunDirectory, say: Any) -> int:
             say(following=str(directory.path))
             told = True
         descriptor = lock.hold(path, wait_s=1.0)
-    return descriptor
+    return told
 
 
 @functools.lru_cache(maxsize=1)  # once, while it is the same
@@ -210,8 +230,7 @@ def run(address: str, say: Any) -> None:
     try:
         follower = Follower(address, say)
         copy = follower.begin()
-        stand_by(copy.directory, say)  # its descriptor stays open to the end of this process
-        follower.follow(copy)
+        follower.follow(copy, takes_over=stand_by(copy.directory, say))
     except WorkbenchError as error:
         say(error={"type": type(error).__name__, "message": str(error)})
     except Exception as error:
@@ -219,16 +238,28 @@ def run(address: str, say: Any) -> None:
 
 
 def main(address: str) -> int:
-    """Follow until standard input ends. Returns the exit code."""
+    """Follow until standard input ends, or nothing is followed any more: a copy whose lock is held is kept up to date.
+    Returns the exit code."""
     real_output = os.dup(1)
     os.dup2(2, 1)  # Ray may print
 
     def say(**message: Any) -> None:
         os.write(real_output, (json.dumps(message) + "\n").encode())
 
-    threading.Thread(target=run, args=[address, say], name="follow", daemon=True).start()
-    while sys.stdin.readline():
-        continue
+    over = threading.Event()
+
+    def follow() -> None:
+        run(address, say)
+        over.set()
+
+    def listen() -> None:
+        while sys.stdin.readline():
+            continue
+        over.set()
+
+    for part in (follow, listen):
+        threading.Thread(target=part, name=part.__name__, daemon=True).start()
+    over.wait()
     with suppress(Exception):
         import ray
 
