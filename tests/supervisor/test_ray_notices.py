@@ -23,7 +23,7 @@ class OurCluster:
         self.notebook = NOTEBOOK
         self.places = {"supervisor": "n0", "learner": "n0", "actor-0": "n1", "actor-1": "n1"}
         self.drained: dict[str, int] = {}
-        self.broken = False
+        self.broken = self.knows_no_gpus = False
         self.python = {"n0": "3.11.9", "n1": "3.11.9"}
 
     def seats(self) -> dict[str, Seat]:
@@ -36,6 +36,8 @@ class OurCluster:
         return self.drained
 
     def without_gpu(self) -> str | None:
+        if self.knows_no_gpus:
+            raise RuntimeError("the head starts again")
         return "no GPU"
 
 
@@ -115,5 +117,16 @@ def test_the_cluster_is_asked_until_the_watch_ends(monkeypatch: pytest.MonkeyPat
         cluster.drained = {"n0": 0}
         eventually(lambda: heard.drains)
         assert heard.events == [("node", "no GPU")]
+    finally:
+        ended.set()
+
+
+def test_a_ray_that_does_not_answer_at_first_is_asked_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ray_notices, "_EVERY_S", 0.001)
+    cluster, heard = OurCluster(), Heard()
+    cluster.knows_no_gpus, cluster.drained = True, {"n0": 0}
+    ended = watch(cluster, on_drain=heard.drains.append, say=lambda *event: heard.events.append(event))
+    try:
+        eventually(lambda: heard.drains)
     finally:
         ended.set()

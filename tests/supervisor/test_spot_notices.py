@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import datetime
 import json
+import os
+import socket
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
@@ -112,6 +114,33 @@ def test_a_server_that_does_not_answer_is_said_once_and_asked_on(
         assert len(said) == 1
     finally:
         ended.set()
+
+
+@pytest.mark.parametrize("nonsense", [b"\x00\x01 no HTTP\r\n\r\n", b"HTTP/1.1 200 OK\r\n\r\n{\"Events\": null}"])
+def test_a_server_that_answers_nonsense_is_said_and_asked_on(
+    metadata: Metadata, monkeypatch: pytest.MonkeyPatch, nonsense: bytes
+) -> None:
+    monkeypatch.setattr(spot_notices, "_EVERY_S", 0.001)
+    said, given, right = list[str](), list[Notice](), os.environ[SERVER]
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        def answer() -> None:
+            with suppress(OSError):  # closed
+                while True:
+                    connection, _ = server.accept()
+                    with connection:
+                        connection.recv(4096)
+                        connection.sendall(nonsense)
+
+        threading.Thread(target=answer, daemon=True).start()
+        monkeypatch.setenv(SERVER, f"http://127.0.0.1:{server.getsockname()[1]}")
+        ended = watch("azure", on_notice=given.append, on_silence=said.append)
+        try:
+            eventually(lambda: said)
+            metadata.answers = TAKEN["azure"]()
+            monkeypatch.setenv(SERVER, right)
+            eventually(lambda: given)
+        finally:
+            ended.set()
 
 
 def test_a_run_on_a_spot_machine_stops_with_a_checkpoint_and_goes_on(metadata: Metadata, home: Path) -> None:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -108,8 +109,9 @@ def watch(cluster: Cluster, *, on_drain: Callable[[Drain], None], say: Callable[
 
     def ask_on() -> None:
         ended.wait(_EVERY_S)  # so that the launch's own event is the first
-        if words := cluster.without_gpu():
-            say("node", words)
+        with suppress(Exception):  # a Ray that does not answer is said by `turn`
+            if words := cluster.without_gpu():
+                say("node", words)
         while not ended.is_set():
             notices.turn()
             ended.wait(_EVERY_S)

@@ -117,10 +117,11 @@ def _ask_on(
                 on_notice(given)
                 return
             unheard = 0
-        except (OSError, ValueError, AttributeError) as error:
+        except Exception as error:  # whatever answers at that address
             unheard += 1
             if unheard == _UNHEARD:
-                on_silence(f"the metadata server of spot={cloud!r} does not answer ({error}): this run would not "
+                why = str(error) or type(error).__name__
+                on_silence(f"the metadata server of spot={cloud!r} does not answer ({why}): this run would not "
                            "notice that its machine is taken back. Is the machine one of that cloud's?")
 
 
