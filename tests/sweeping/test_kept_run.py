@@ -106,6 +106,25 @@ def test_a_run_whose_supervisor_died_is_begun_again_and_fails_after_some_lives(b
     assert begun.changes == [{}] * (MOST_LIVES - 1)
 
 
+def test_lives_are_counted_also_where_ray_holds_the_host_of_a_dead_supervisor_for_a_while(begun: Begun) -> None:
+    place = Cluster()
+    one, run = kept(place)
+    for _ in range(MOST_LIVES):
+        place.holds[run.name] = "its start on a node of the cluster"
+        assert not one.has_supervisor(stored_status(run))
+        del place.holds[run.name]
+        if len(begun.changes) == MOST_LIVES - 1:
+            with pytest.raises(RunFailed, match="its supervisor died 3 times"):
+                one.has_supervisor(stored_status(run))
+            return
+        assert not one.has_supervisor(stored_status(run))
+        run.write(state="finished")  # as any that has a supervisor, which it does not need here
+        commit(run, 100, rows=range(100, 101))
+        assert one.has_supervisor(stored_status(run))
+        run.write(state="training")
+    raise AssertionError(f"it was begun again for ever: {begun.changes}")
+
+
 def test_a_cluster_that_does_not_answer_is_asked_again_and_its_loss_counts_as_no_life(begun: Begun) -> None:
     place = Cluster()
     one, run = kept(place)

@@ -156,6 +156,17 @@ def test_a_run_that_was_deleted_while_its_sweep_was_stopped_is_not_made_anew() -
     assert states(sweep) == [("failed", DELETED)] and not run.path.exists()
 
 
+def test_what_is_left_of_a_run_without_its_record_stays() -> None:
+    sweep = swept()
+    Sweeper(sweep)._fill()
+    run = sweep.run(0)
+    checkpoint = checkpoint_in(run.path, "CartPole-v1")
+    run.record.unlink()  # by a damaged disk, for example
+    Sweeper(sweep).run()
+    assert states(sweep) == [("failed", DELETED)]
+    checkpoint.verify()
+
+
 def test_a_run_that_is_deleted_while_it_is_to_stop_counts_as_deleted() -> None:
     sweep = swept()
     one = Sweeper(sweep)

@@ -58,6 +58,7 @@ class KeptRun:
         self._launched: Launched | None = None  # a start whose supervisor has not been seen
         self._owed: dict[str, Any] | None = None  # changes with which it is still to be begun
         self._ask_at = 0.0  # when a cluster that does not answer is asked again
+        self._lost_cluster = False  # since it last had a supervisor
 
     def begin(self, **changes: Any) -> None:
         """Begin it, or go on with it, with these changes; it may then wait for a machine. Raises WorkbenchError."""
@@ -72,7 +73,7 @@ class KeptRun:
         if self._owed is None and status.state != "dead":
             if self._launched is not None and self._run.read()["supervisor_pid"] is not None:
                 self._launched = None
-            self.waits = _awaited_room(status)
+            self.waits, self._lost_cluster = _awaited_room(status), False
             return True
         if time.monotonic() < self._ask_at:
             return False
@@ -97,11 +98,12 @@ class KeptRun:
 
     def _ask_later(self, error: WorkbenchError) -> None:
         self.waits, self._ask_at = str(error), time.monotonic() + _AGAIN_S
+        self._lost_cluster |= isinstance(error, ConnectionLost)
 
     def _revive(self) -> None:
         """Go on with it after its supervisor died, at most MOST_LIVES - 1 times; the loss of its whole cluster does not
-        count."""
-        if not self.waits:
+        count. (That Ray holds the host of a dead supervisor for some seconds more says nothing.)"""
+        if not self._lost_cluster:
             if self._lives >= MOST_LIVES:
                 raise RunFailed(f"its supervisor died {self._lives} times; see {self._run.logs}")
             self._lives += 1

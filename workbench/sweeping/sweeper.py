@@ -5,7 +5,6 @@ All of its state is in the study and in the runs' folders, so another process ca
 
 from __future__ import annotations
 
-import shutil
 import sys
 import time
 import warnings
@@ -110,9 +109,6 @@ class Sweeper:
         """Continue the trials that an earlier process began."""
         for trial in self._study.get_trials(deepcopy=False):
             if trial.state.name == "RUNNING":
-                run = self._sweep.run(trial.number)
-                if not run.record.exists():  # an incomplete folder
-                    shutil.rmtree(run.path, ignore_errors=True)
                 self._begin(study.under_way(self._study, trial.number, self._ranges))
         self._last = []
 
