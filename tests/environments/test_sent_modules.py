@@ -174,6 +174,19 @@ def test_a_folder_without_init_is_a_package_there_too(notebook: Path) -> None:
     assert in_another_process(dumps(cell["build"]), "print(made())", notebook) == "5"
 
 
+def test_a_module_that_other_code_makes_is_left_to_it(notebook: Path) -> None:
+    """As `six.moves`, where six lies in a package beside the notebook."""
+    write_files(notebook, {
+        "rooms/made.py": "import sys\nfrom importlib.machinery import ModuleSpec\nfrom importlib.util import "
+                         "module_from_spec\nspec = ModuleSpec('rooms.moves', None)\n"
+                         "spec.submodule_search_locations = []\nmoves = module_from_spec(spec)\nmoves.FAR = 7\n"
+                         "sys.modules['rooms.moves'] = moves\n",
+        "mover.py": "import rooms.made\nfrom rooms.moves import FAR\ndef far():\n    return FAR\n"})
+    mover = importlib.import_module("mover")
+    data = dumps(mover.far)
+    assert in_another_process(data, "print(made())", notebook) == "7"
+
+
 def test_modules_that_are_too_large_are_refused_with_their_size(
     notebook: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

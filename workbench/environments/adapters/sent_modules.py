@@ -169,7 +169,10 @@ def _source(name: str, spec: ModuleSpec) -> Source | str:
         return spec.loader.sources[name]
     is_package = spec.submodule_search_locations is not None
     if not spec.has_location or spec.origin is None:  # a folder without __init__.py
-        return str(Path(next(iter(spec.submodule_search_locations or ()))).absolute() / "__init__.py"), b"", True
+        folders = list(spec.submodule_search_locations or ())
+        if not folders:
+            return f"{name} was made by other code, and has no file"
+        return str(Path(folders[0]).absolute() / "__init__.py"), b"", True
     path = Path(spec.origin).absolute()
     if path.suffix != ".py":
         return f"{path.name} is compiled"
