@@ -181,7 +181,11 @@ def _sync(folder: Path) -> None:
 
 
 def _remove_unfinished(folder: Path) -> None:
-    """Remove what this process, or one that has ended, left behind."""
+    """Remove what this process, or one that has ended, left behind.
+
+    The pid of another machine says nothing here, and need not: only a run's leading learner writes there, and it holds
+    a lock that all machines see.
+    """
     for path in (*folder.glob(".writing-*"), *folder.glob(".removing-*")):
         pid = path.name.split("-")[1]
         if pid == str(os.getpid()) or not _alive(pid):
