@@ -598,6 +598,21 @@ def test_a_disk_without_room_is_said_and_the_history_goes_on(home: Path, monkeyp
     assert copy.directory.read()["state"] == "stopped" and MetricsReader(copy.directory.metrics).names()
 
 
+def test_an_ended_run_whose_checkpoint_was_not_copied_says_so(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    run = made()
+    filled(run, 0, 5)
+    save(run.checkpoints, 100)
+    copy = copy_of(run, ask_of(run, alive=False))
+    with monkeypatch.context() as patch:
+        patch.setattr("workbench.copies.remote_copy._SPARE_BYTES", 2**60)
+        copy.update()
+        copy.update()
+        assert "that disk is full" in Control(copy.directory).status().warning
+    copy.update()
+    copy.update()
+    assert Control(copy.directory).status().warning == "" and checkpoints.every(copy.directory.checkpoints)
+
+
 def test_a_link_in_the_place_of_a_copy_s_file_is_not_followed(home: Path) -> None:
     run = made()
     write(run, range(5))

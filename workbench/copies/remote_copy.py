@@ -11,6 +11,7 @@ that the run has lost. One process at a time writes a copy; it holds `following.
 from __future__ import annotations
 
 import hashlib
+import json
 import re
 import shutil
 import sqlite3
@@ -63,7 +64,7 @@ class RemoteCopy:
     Attributes:
         directory: of the copy.
         alive: whether the run had a supervisor when its machine was asked last.
-        problem: why some checkpoint was not copied, or "".
+        problem: why some checkpoint was not copied, or ""; the status of the copy has it as its warning.
     """
 
     def __init__(self, address: str, path: str, record: dict[str, Any], ask: Ask) -> None:
@@ -159,9 +160,18 @@ class RemoteCopy:
             if answer.get("anew"):
                 self._forget_history()
                 continue
-            copied_rows.add(self._connection(), self.directory.metrics, answer)
+            copied_rows.add(self._connection(), self.directory.metrics, self._warned(answer))
             if not answer.get("more"):
                 return
+
+    def _warned(self, answer: dict[str, Any]) -> dict[str, Any]:
+        """The answer, where a checkpoint was not copied with that as the warning of its status, if that has none."""
+        with suppress(KeyError, TypeError, ValueError, AttributeError, RecursionError):  # `copied_rows.add` says so
+            age_s, text = answer["status"]
+            status = files.decoded(text)
+            if self.problem and not status.get("warning"):
+                return {**answer, "status": [age_s, json.dumps({**status, "warning": self.problem})]}
+        return answer
 
     def _connection(self) -> sqlite3.Connection:
         if self._metrics is None:
