@@ -3,6 +3,7 @@
 import threading
 
 import numpy as np
+import pytest
 
 from workbench.replay.queue import UnrollQueue
 from workbench.trajectory import Unroll
@@ -26,19 +27,34 @@ def test_unrolls_leave_in_the_order_in_which_they_came():
     assert numbers(queue.take(2, timeout_s=1)) == [2, 3]
 
 
-def test_a_full_queue_holds_the_writer_until_there_is_room():
+@pytest.mark.parametrize("at_once", [False, True])
+def test_a_full_queue_holds_the_writer_until_there_is_room(at_once):
     queue = UnrollQueue(2)
     done = threading.Event()
 
     def write() -> None:
-        for number in range(3):
-            queue.put(unroll(number))
+        unrolls = [unroll(number) for number in range(3)]
+        for several in [unrolls] if at_once else [[one] for one in unrolls]:
+            assert queue.put(*several)
         done.set()
 
     threading.Thread(target=write, daemon=True).start()
     assert not done.wait(0.2), "the third unroll does not fit"
     assert numbers(queue.take(2, timeout_s=240)) == [0, 1]
     assert done.wait(240)
+    assert numbers(queue.take(1, timeout_s=240)) == [2]
+
+
+def test_a_reader_waits_for_all_that_it_asked_for():
+    queue = UnrollQueue(8)
+    taken: list[Unroll] = []
+    reader = threading.Thread(target=lambda: taken.extend(queue.take(3, timeout_s=240)))
+    reader.start()
+    queue.put(unroll(0), unroll(1))
+    assert reader.is_alive() and not taken
+    queue.put(unroll(2), unroll(3))
+    reader.join(240)
+    assert numbers(taken) == [0, 1, 2] and len(queue) == 1
 
 
 def test_too_few_unrolls_stay_where_they_are():

@@ -6,7 +6,6 @@ dropped, and an event says how many. Nothing is written twice, and adding a metr
 
 from __future__ import annotations
 
-import dataclasses
 import json
 import sqlite3
 import threading
@@ -25,6 +24,7 @@ from workbench.metrics.schema import Progress
 _MOST_SCALARS = 10_000  # calls of `scalars`, some thirty rows each
 _MOST_EPISODES = 100_000
 _MOST_EVENTS = 1_000
+_MIRRORED_EPISODES = 100  # of a commit
 
 
 @dataclass(frozen=True)
@@ -166,7 +166,7 @@ def _store(connection: sqlite3.Connection, batch: Batch) -> None:
     connection.executemany(
         "INSERT INTO episodes (frames, steps, updates, time_s, kind, env_id, episode_return, length_steps, "
         "score) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
-        [(*progress.columns(), *dataclasses.astuple(episode)) for _, progress, episode in batch.episodes],
+        [(*progress.columns(), *vars(episode).values()) for _, progress, episode in batch.episodes],
     )
     connection.executemany(
         "INSERT INTO events (time, kind, message, frames, steps, updates, time_s, data) "
@@ -196,9 +196,11 @@ def _dropped_event(batch: Batch) -> list[tuple[Any, ...]]:
 
 
 def _mirror(eventfile: EventFile, batch: Batch) -> None:
+    """Write a batch for TensorBoard; of very many episodes, one in so many: its records' checksums are slow."""
     for unix_time, progress, values in batch.scalars:
         eventfile.scalars(unix_time, int(progress.frames), values)
-    for unix_time, progress, episode in batch.episodes:
+    every = 1 + len(batch.episodes) // _MIRRORED_EPISODES
+    for unix_time, progress, episode in list(batch.episodes)[::every]:
         eventfile.scalars(unix_time, int(progress.frames), _episode_scalars(episode))
     for name, (unix_time, progress, edges, counts) in batch.distributions.items():
         eventfile.histogram(unix_time, int(progress.frames), name, edges, counts)

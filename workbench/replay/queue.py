@@ -29,15 +29,18 @@ class UnrollQueue:
     def __len__(self) -> int:
         return len(self._unrolls)
 
-    def put(self, unroll: Unroll) -> bool:
-        """Wait for room, and add an unroll. Returns False if the queue was closed instead."""
+    def put(self, *unrolls: Unroll) -> bool:
+        """Add unrolls, and wait for room where there is none. Returns False if the queue was closed instead."""
+        waiting = deque(unrolls)
         with self._changed:
-            self._changed.wait_for(lambda: self._closed or len(self._unrolls) < self.capacity)
-            if self._closed:
-                return False
-            self._unrolls.append(unroll)
-            if len(self._unrolls) >= self._awaited:
-                self._changed.notify_all()
+            while waiting:
+                self._changed.wait_for(lambda: self._closed or len(self._unrolls) < self.capacity)
+                if self._closed:
+                    return False
+                while waiting and len(self._unrolls) < self.capacity:
+                    self._unrolls.append(waiting.popleft())
+                if len(self._unrolls) >= self._awaited:
+                    self._changed.notify_all()
             return True
 
     def take(self, count: int, *, timeout_s: float) -> list[Unroll]:

@@ -123,7 +123,7 @@ class Inference:
         with self._meters.timing("inference"):
             unrolls = self.step(requests)
         with self._meters.timing("queue_blocked"):
-            return all(self._queue.put(unroll) for unroll in unrolls)
+            return self._queue.put(*unrolls)
 
     def step(self, requests: list[Request]) -> list[Unroll]:
         """Answer `requests`, and return the unrolls that their steps completed."""
