@@ -8,7 +8,7 @@ from types import SimpleNamespace
 import pytest
 
 from workbench.metrics.status import RunStatus
-from workbench.supervisor import ray_metrics
+from workbench.supervisor.machines import ray_metrics
 
 
 @pytest.mark.parametrize("nodes", [

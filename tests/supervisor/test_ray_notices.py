@@ -9,11 +9,11 @@ import pytest
 
 from tests.conftest import eventually
 from workbench.config import RunConfig
-from workbench.supervisor import ray_notices
 from workbench.supervisor.hosts.host import Resources
 from workbench.supervisor.hosts.node_versions import Versions
 from workbench.supervisor.hosts.ray import without_gpu
-from workbench.supervisor.ray_notices import Drain, RayNotices, Seat, watch
+from workbench.supervisor.machines import ray_notices
+from workbench.supervisor.machines.ray_notices import Drain, RayNotices, Seat, watch
 
 NOTEBOOK = Versions("3.11.9", "0.1.0")
 

@@ -16,8 +16,8 @@ import pytest
 
 import workbench as wb
 from tests.conftest import CALM, eventually
-from workbench.supervisor import spot_notices
-from workbench.supervisor.spot_notices import SERVER, Notice, notice, watch
+from workbench.supervisor.machines import spot_notices
+from workbench.supervisor.machines.spot_notices import SERVER, Notice, notice, watch
 
 TOKEN = "a-session"
 

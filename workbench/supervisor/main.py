@@ -66,13 +66,13 @@ def _place(run: RunDirectory, lock_descriptor: int) -> Place:
 def _watch(supervisor: Supervisor, place: Place) -> None:
     """Listen for whoever may take the run's machines back. What few runs need is imported for those alone."""
     if spot := supervisor.config.spot:
-        from workbench.supervisor import lost_machines, spot_notices
+        from workbench.supervisor.machines import lost_machines, spot_notices
 
         spot_notices.watch(spot, on_notice=partial(lost_machines.taken_back, supervisor),
                            on_silence=lambda text: supervisor.event("error", text))
     if supervisor.config.launcher == "ray":
-        from workbench.supervisor import lost_machines, ray_metrics, ray_notices
         from workbench.supervisor.hosts.ray import RayPlace
+        from workbench.supervisor.machines import lost_machines, ray_metrics, ray_notices
 
         assert isinstance(place, RayPlace)
         ray_notices.watch(place, on_drain=partial(lost_machines.drained, supervisor), say=supervisor.event)

@@ -35,7 +35,7 @@ from workbench.supervisor.hosts.ray_actor import (
     node_id,
     title,
 )
-from workbench.supervisor.ray_notices import Seat
+from workbench.supervisor.machines.ray_notices import Seat
 from workbench.wire.endpoints import SUPERVISOR, learner_name
 
 _ADDRESSES_S = 0.5  # between two reads of the addresses of learners

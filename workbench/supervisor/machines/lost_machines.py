@@ -6,11 +6,11 @@ from typing import TYPE_CHECKING
 
 from workbench.errors import WorkbenchError
 from workbench.supervisor.endings import Outcome
-from workbench.supervisor.spot_notices import Notice
+from workbench.supervisor.machines.spot_notices import Notice
 from workbench.supervisor.supervisor import Supervisor
 
 if TYPE_CHECKING:
-    from workbench.supervisor.ray_notices import Drain
+    from workbench.supervisor.machines.ray_notices import Drain
 
 _LEAVE_S = 4.0  # of the time before a machine is taken back, for what comes after the checkpoint
 
