@@ -319,11 +319,16 @@ class Fields(Generic[A]):
     @classmethod
     def of(cls, arrays: Mapping[str, A], **others: Any) -> Self:
         """The inverse of `arrays`; `others` are the attributes that are not declared."""
+        return cls(**cls.attributes_of(arrays), **others)
+
+    @classmethod
+    def attributes_of(cls, arrays: Mapping[str, A]) -> dict[str, Any]:
+        """What `of` gives the constructor, for who makes many of the same arrays."""
         values: dict[str, Any] = dict(arrays)
         for name, prefix, kind in cls._attributes().groups:
             keys = [key for key in values if key.startswith(prefix)]
             values[name] = kind({key[len(prefix) :]: values.pop(key) for key in keys})
-        return cls(**values, **others)
+        return values
 
     def map(self, function: Callable[[A], A]) -> Self:
         """The same with what `function` returns for each array, always in the same order."""

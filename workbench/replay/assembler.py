@@ -142,20 +142,20 @@ class UnrollAssembler:
         self._slots[row], self._index[row] = following, shared
         if self._frames is not None:
             self._frames.hand_on(full, following, shared)
-        unroll = Unroll.of(self._arrays(full), env_id=row, run_id=int(self._run_ids[row]))
+        unroll = Unroll(**self._attributes(full), env_id=row, run_id=int(self._run_ids[row]))
         weakref.finalize(unroll, self._free.append, full).atexit = False
         return unroll
 
-    def _arrays(self, slot: int) -> dict[str, Any]:
+    def _attributes(self, slot: int) -> dict[str, Any]:
         """Those of the slot's unroll: views, made once."""
-        if (arrays := self._views.get(slot)) is None:
-            arrays = {name: table[slot] for name, table in self._steps.items()}
+        if (attributes := self._views.get(slot)) is None:
+            arrays: dict[str, Any] = {name: table[slot] for name, table in self._steps.items()}
             arrays |= {name: table[slot, 0] for name, table in self._before.items()}
             arrays |= {name: table[slot] for name, table in self._finals.items()}
             if self._frames is not None:
                 arrays["observation"] = self._frames.unroll(slot)
-            self._views[slot] = arrays
-        return arrays
+            self._views[slot] = attributes = Unroll.attributes_of(arrays)
+        return attributes
 
     def _take_slot(self) -> int:
         if not self._free:
