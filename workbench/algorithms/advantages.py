@@ -23,11 +23,11 @@ def generalised_advantages(values: Tensor, *, r_t: Tensor, discount_t: Tensor, l
         r_t: rewards of the transitions into x_t, [T, B].
         discount_t: γ_t, [T, B]; 0 where the transition ended an episode.
     """
-    delta_t = r_t + discount_t * values[1:] - values[:-1]
+    delta_t, trace_t = r_t + discount_t * values[1:] - values[:-1], discount_t * lambda_
     advantage = torch.zeros_like(values[0])
     advantages = []
-    for i in reversed(range(len(delta_t))):
-        advantage = delta_t[i] + discount_t[i] * lambda_ * advantage
+    for delta, trace in zip(reversed(delta_t.unbind()), reversed(trace_t.unbind()), strict=True):
+        advantage = delta + trace * advantage
         advantages.append(advantage)
     return torch.stack(advantages[::-1])
 

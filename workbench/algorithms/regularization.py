@@ -41,20 +41,18 @@ class RegularizedAlgorithm(BaselineAlgorithm):
     def kl_penalty(self, logits: Tensor, *, behaviour_logits: Tensor, config: Any) -> Regularization:
         """The loss cost·KL(μ ‖ π), with the mean over all steps, of parameters [..., A] of π and of the behaviour μ.
 
+        Nothing while neither `kl_cost` nor `kl_cost_target` asks for it.
+
         SEED's V-trace estimates KL by log μ(a) - log π(a); the sum over actions is that estimate's mean, without its
         noise, as in SEED's KLPolicyRegularizer.
         """
+        if config.kl_cost == 0 and config.kl_cost_target is None:
+            return Regularization({}, {})
         kl = self.distribution.kl(behaviour_logits, logits).mean()
         adapts = config.kl_cost_target is not None
         first = (config.kl_cost or _FIRST_KL_COST) if adapts else config.kl_cost
         loss, cost = self.kl_cost.losses(kl, cost=first, bound=config.kl_cost_target)
         return Regularization({"kl_loss": loss}, {"kl": kl, "kl_cost": cost} if adapts else {})
-
-    def kl_penalty_if_any(self, logits: Tensor, *, behaviour_logits: Tensor, config: Any) -> Regularization:
-        """`kl_penalty`; nothing while neither `kl_cost` nor `kl_cost_target` asks for it."""
-        if config.kl_cost == 0 and config.kl_cost_target is None:
-            return Regularization({}, {})
-        return self.kl_penalty(logits, behaviour_logits=behaviour_logits, config=config)
 
     # ---- what it has learnt beside the network ----------------------------------------------------------------------
 

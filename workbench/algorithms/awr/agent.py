@@ -34,7 +34,7 @@ class AWR(RegularizedAlgorithm):
         weights = targets.imitation_weights(
             normalised(scaled(advantages), self.peers), temperature=config.temperature, largest=config.largest_weight)
         bonus = self.entropy_bonus(logits, config=config)
-        penalty = self.kl_penalty_if_any(logits, behaviour_logits=acted, config=config)
+        penalty = self.kl_penalty(logits, behaviour_logits=acted, config=config)
         terms = {
             "policy_loss": targets.weighted_imitation_loss(
                 policy.log_prob(logits, actions=batch.action[:-1]), weights=weights),

@@ -39,7 +39,7 @@ class PPO(RegularizedAlgorithm):
             advantages = normalised(advantages, self.peers)
         log_ratios = policy.log_prob(logits, actions=actions) - policy.log_prob(acted, actions=actions)
         bonus = self.entropy_bonus(logits, config=config)
-        penalty = self.kl_penalty_if_any(logits, behaviour_logits=acted, config=config)
+        penalty = self.kl_penalty(logits, behaviour_logits=acted, config=config)
         terms = {
             "policy_loss": targets.clipped_surrogate_loss(log_ratios, advantages=advantages, clip=config.clip),
             "baseline_loss": config.baseline_cost * targets.clipped_value_loss(

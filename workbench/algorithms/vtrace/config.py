@@ -19,7 +19,6 @@ class VTraceConfig(RegularizationFields, BaselineFields, LearningConfig):
     metrics: ClassVar[Mapping[str, tuple[str, str]]] = {
         "policy_loss": ("policy gradient: minus the mean of the V-trace advantage times log π of the action taken", ""),
         "baseline_loss": ("value loss: baseline_cost times half the squared error of V against its V-trace target", ""),
-        "kl_loss": ("kl_cost times KL(behaviour ‖ target)", ""),
     }
 
     unroll_length: int = with_default(LearningConfig, "unroll_length", 20, source="IMPALA table G.1")

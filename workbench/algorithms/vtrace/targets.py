@@ -70,8 +70,8 @@ def vtrace_targets(
     trace_t = discount_t * lambda_ * rho_tm1.clamp(max=c_clip)
     correction = torch.zeros_like(bootstrap_value)  # v_t - V(x_t)
     corrections = []
-    for i in reversed(range(len(v_tm1))):
-        correction = delta_t[i] + trace_t[i] * correction
+    for delta, trace in zip(reversed(delta_t.unbind()), reversed(trace_t.unbind()), strict=True):
+        correction = delta + trace * correction
         corrections.append(correction)
     vs_tm1 = v_tm1 + torch.stack(corrections[::-1])
     vs_t = torch.cat([vs_tm1[1:], bootstrap_value.unsqueeze(0)])
