@@ -178,6 +178,12 @@ def test_an_event_is_committed_at_once_with_all_that_waited(writer: MetricsWrite
     assert reader.names() == ["loss"]
 
 
+def test_an_event_with_half_a_character_blocks_none_of_the_others(writer: MetricsWriter, path: Path) -> None:
+    writer.event("error", "no file named \udcff")
+    writer.event("restart", "actor 1")
+    assert [event["message"] for event in MetricsReader(path).events()] == [r"no file named \udcff", "actor 1"]
+
+
 def test_the_newest_distribution_and_status_replace_the_older(writer: MetricsWriter, path: Path) -> None:
     for update in (1, 2):
         writer.distribution("policy_lag", at(update), [0, 1, 2], [update, 10 * update])

@@ -117,7 +117,8 @@ class MetricsWriter:
     ) -> None:
         """Add an event and commit."""
         columns = progress.columns() if progress else (None,) * 4
-        row = (time.time(), kind, message, *columns, _json(data or {}))
+        text = message.encode(errors="backslashreplace").decode()  # SQLite takes no lone surrogate
+        row = (time.time(), kind, text, *columns, _json(data or {}))
         with self._pending_lock:
             self._pending.add(self._pending.events, row)
         self.commit()

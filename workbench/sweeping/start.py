@@ -18,7 +18,7 @@ from workbench.sweeping.sweep_folder import SweepFolder
 
 MOST_TRIALS = 5_000
 
-_START_S = 60.0  # for the sweep's process to begin, which loads Optuna
+_START_S = 180.0  # for the sweep's process to begin on a busy machine; it loads Optuna
 
 
 def check_count(name: str, value: Any, most: int, why: str = "") -> None:
