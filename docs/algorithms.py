@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import inspect
 from pathlib import Path
 
 from workbench import algorithms
@@ -18,11 +19,9 @@ from workbench.config import (
 )
 from workbench.config.signatures import bounds_of
 from workbench.errors import InvalidInput
-from workbench.trajectory import ACTION_KINDS, ActionSpec, EnvironmentSpec
+from workbench.trajectory import ACTION_KINDS, ACTION_WORDS, ActionSpec, EnvironmentSpec
 
 PAGE = Path(__file__).with_suffix(".md")
-WORDS = {"categorical": "one choice", "multi_discrete": "several choices", "bernoulli": "switches",
-         "tanh_normal": "numbers", "mixed": "mixed"}
 SPECS = {"categorical": ActionSpec("categorical", (4,)), "multi_discrete": ActionSpec("multi_discrete", (2, 3)),
          "bernoulli": ActionSpec("bernoulli", (2, 2)), "tanh_normal": ActionSpec("tanh_normal", (0, 0)),
          "mixed": ActionSpec.mixed({"0": ActionSpec("categorical", (4,)), "1": ActionSpec("tanh_normal", (0,))})}
@@ -128,7 +127,7 @@ def actions(name: str) -> str:
         try:
             algorithms.build(RunConfig.build("x", algorithm=name),
                              spec=EnvironmentSpec("x", (3,), "float32", spec.encoded_size, actions=spec))
-            kinds.append(WORDS[kind])
+            kinds.append(ACTION_WORDS[kind])
         except InvalidInput:
             pass
     return "all kinds" if len(kinds) == len(ACTION_KINDS) else ", ".join(kinds)
@@ -161,8 +160,9 @@ def page() -> str:
         usual = " (the default)" if name == DEFAULT else ""
         table.append(f"| `{name}`{usual} | {what} | {trains(config)} | {actions(name)} | {memory(name)} | "
                      f"{', '.join(f'`{field}`' for field in config.search)} |")
+        about = inspect.cleandoc(config.__doc__ or "")
         sections += [
-            "", f"## {name}", "", f"{(config.__doc__ or '').strip()} `wb.launch?` lists what all algorithms have.",
+            "", f"## {name}", "", f"{about} `wb.launch?` lists what all algorithms have.",
             "", "| field | default | values | | meaning | source |", "|---|---|---|---|---|---|", *fields(name)]
     return HEAD + "\n" + "\n".join(table) + "\n" + OWN + "\n".join(sections) + "\n"
 

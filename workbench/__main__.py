@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Sequence
 
@@ -77,6 +78,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     given = list(sys.argv[1:] if arguments is None else arguments)
     if given and given[0] in _ENTRIES:
         return _background(given[0], given[1:])
+    if not sys.flags.safe_path and os.getcwd() not in sys.path:  # as for `python -m`: a module of one's own, by name
+        sys.path.append(os.getcwd())
     from workbench.cli.commands import run
 
     return run(given)

@@ -45,6 +45,8 @@ NO_DISCOUNT = Flags.TERMINATED | Flags.LIFE_LOST
 
 ActionKind = Literal["categorical", "multi_discrete", "bernoulli", "tanh_normal", "mixed"]
 ACTION_KINDS: tuple[str, ...] = get_args(ActionKind)
+ACTION_WORDS = {"categorical": "one choice", "multi_discrete": "several choices", "bernoulli": "switches",
+                "tanh_normal": "numbers", "mixed": "mixed"}
 
 
 @dataclass(frozen=True)

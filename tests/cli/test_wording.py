@@ -96,6 +96,14 @@ def test_an_abbreviation_finds_its_field(word: str, field: str) -> None:
     assert message == f"unknown hyperparameter {word!r}. Did you mean {field!r}?"
 
 
+@pytest.mark.parametrize(("algorithm", "field", "whose"), [
+    ("ppo", "rho_clip", "'vtrace'"), ("ppo", "replay_ratio", "'r2d2' and 'sac'"), ("vtrace", "kl_bound", "'vmpo'"),
+])  # fmt: skip
+def test_a_field_of_other_algorithms_is_said_to_be_theirs(algorithm: str, field: str, whose: str) -> None:
+    with pytest.raises(UnknownName, match=f"^{field} is a field of {whose}, and not of this run's algorithm"):
+        RunConfig.build("CartPole-v1", algorithm=algorithm, **{field: 1.0})
+
+
 def test_an_unknown_field_says_the_nearest_and_how_to_list_all(
     home: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -128,3 +128,18 @@ def test_minigrids_ids_are_known_without_an_import():
     assert done.stdout == "MiniGrid-Empty-5x5-v0\n"
     with pytest.raises(UnknownName, match="Did you mean 'MiniGrid-Empty-5x5-v0'"):
         check_name("MiniGrid-Empty-5x4-v0")
+
+
+def test_a_module_that_registers_no_such_environment_is_said_to_have_been_imported(tmp_path, monkeypatch):
+    (tmp_path / "corridors.py").write_text("")
+    monkeypatch.syspath_prepend(tmp_path)
+    with pytest.raises(UnknownName, match=r"'corridors' was imported, and registers no environment 'Corridor-v0'"):
+        check_name("corridors:Corridor-v0")
+
+
+def test_the_command_finds_modules_of_its_folder(tmp_path):
+    (tmp_path / "corridors.py").write_text("")
+    command = [sys.executable, "-c", "import sys; sys.path.remove(''); from workbench.__main__ import main; main()",
+               "launch", "corridors:Corridor-v0"]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=240)
+    assert "'corridors' was imported" in done.stderr

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import inspect
 import math
+import re
+from pathlib import Path
 
 import pytest
 
@@ -189,6 +191,11 @@ def test_a_plan_for_r2d2_starts_r2d2():
     assert "--algorithm r2d2 " in (text := recipe("slurm", plan=made)) and f"-length {made.unroll_length}" in text
     with pytest.raises(UnknownName, match="Did you mean 'r2d2'"):
         wb.plan(frames_per_second=1e5, algorithm="r2d3", **PONG)
+
+
+def test_the_first_plan_of_the_page_is_what_it_prints():
+    call, printed = re.findall(r"```(?:python)?\n(.*?)```", Path("docs/scale.md").read_text(encoding="utf-8"), re.S)[:2]
+    assert str(eval(call, {"wb": wb})).startswith(printed.strip())
 
 
 def test_a_plan_that_launch_would_refuse_says_so():

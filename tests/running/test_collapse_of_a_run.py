@@ -105,7 +105,15 @@ def test_a_run_without_a_collapse_stands_for_its_last_checkpoint_and_says_so(
 ) -> None:
     written(pay := home / "pay", 0.0)
     run = wb.launch(paying(pay), name="calm", **FIELDS)
-    run.wait(updates=1, timeout_s=240)
+    run.tune(checkpoint_interval_s=1e6)
+    run.checkpoint()
+
+    def said() -> str:
+        capsys.readouterr()
+        wb.evaluate("calm", episodes=1)
+        return capsys.readouterr().out
+
+    eventually(lambda: "now; its checkpoint() makes a newer one." in said())
     run.stop()
     capsys.readouterr()
     assert wb.evaluate("calm", episodes=1).checkpoint_frames == run.checkpoints[-1].frames

@@ -15,6 +15,7 @@ from gymnasium.spaces import Box, Dict, Discrete, MultiBinary, Tuple
 from gymnasium.vector import AutoresetMode, SyncVectorEnv
 
 import workbench as wb
+from tests.conftest import eventually
 from tests.played import checkpoint_in, evaluated
 from workbench import algorithms, environments
 from workbench.config import RunConfig
@@ -131,9 +132,9 @@ def test_a_plain_loop_gives_the_environment_its_dict_and_plays_what_an_evaluatio
 
 def test_algorithms_that_cannot_choose_them_say_so() -> None:
     with contextlib.closing(environments.make("aim", num_envs=1, seed=0, factory=Aim)) as env:
-        for algorithm, kinds in (("sac", "categorical or tanh_normal"), ("r2d2", "categorical")):
-            with pytest.raises(InvalidInput, match=rf"needs actions of kind {kinds}, and actions of aim are mixed "
-                                                   r"\[3, 0\]. Use another algorithm, such as 'vtrace'"):
+        for algorithm, kinds in (("sac", "one choice or numbers"), ("r2d2", "one choice")):
+            with pytest.raises(InvalidInput, match=rf"needs actions that are {kinds}, and those of aim are mixed. "
+                                                   "Use another algorithm, such as 'vtrace'"):
                 algorithms.build(RunConfig.build("aim", algorithm=algorithm), spec=env.spec)
 
 
@@ -200,7 +201,8 @@ def test_a_task_that_needs_both_parts_is_learnt_and_its_run_resumes_and_is_taken
     run.stop()
     before = run.status.frames
     run = wb.resume(run.name)
-    assert run.wait(frames=before + 4000, timeout_s=240, progress=False).episode_return > WANTED - 2
+    run.wait(frames=before + 4000, timeout_s=240, progress=False)
+    assert eventually(lambda: run.status.episode_return) > WANTED - 2  # the mean of this life is a second behind
     rollout = wb.rollout(run.checkpoint())
     run.stop()
     assert rollout.episode_return > WANTED - 2 and rollout.action_spec.kind == "mixed"

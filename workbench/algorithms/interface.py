@@ -21,7 +21,7 @@ from workbench.algorithms.frame_stacking import stack_frames
 from workbench.algorithms.running_statistics import Peers
 from workbench.config import LearningConfig
 from workbench.errors import AlgorithmFailed, InvalidInput
-from workbench.trajectory import ACTION_KINDS, NO_DISCOUNT, EnvironmentSpec, FieldSpec, Flags, Unroll
+from workbench.trajectory import ACTION_KINDS, ACTION_WORDS, NO_DISCOUNT, EnvironmentSpec, FieldSpec, Flags, Unroll
 
 State = tuple[Tensor, ...]
 DISCOUNTED_RETURN = "discounted_return"  # a behaviour field that inference fills in where an algorithm names it
@@ -196,9 +196,9 @@ class Algorithm:
 
     def __init__(self, config: Any, *, spec: EnvironmentSpec) -> None:
         if spec.actions.kind not in self.actions:
-            raise InvalidInput(
-                f"{type(self).__name__} needs actions of kind {' or '.join(self.actions)}, and actions of {spec.name} "
-                f"are {spec.actions.kind} {list(spec.actions.sizes)}. Use another algorithm, such as 'vtrace'.")
+            needed, given = " or ".join(ACTION_WORDS[kind] for kind in self.actions), ACTION_WORDS[spec.actions.kind]
+            raise InvalidInput(f"{type(self).__name__} needs actions that are {needed}, and those of {spec.name} are "
+                               f"{given}. Use another algorithm, such as 'vtrace'.")
         self.spec = spec
         self.distribution = distribution_of(spec.actions)
         self.training_generator = torch.Generator().manual_seed(torch.initial_seed())

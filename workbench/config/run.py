@@ -276,5 +276,8 @@ def _split(algorithm: type, fields: dict[str, Any]) -> tuple[dict[str, Any], dic
     own, theirs = settings(RunConfig), settings(algorithm)
     for name in fields:
         if name not in own and name not in theirs:
+            others = [f"{other!r}" for other, config in ALGORITHMS.items() if name in settings(config)]
+            if others:
+                raise UnknownName(f"{name} is a field of {' and '.join(others)}, and not of this run's algorithm.")
             raise unknown_field(name, [*own, *theirs])
     return ({k: v for k, v in fields.items() if k in own}, {k: v for k, v in fields.items() if k in theirs})

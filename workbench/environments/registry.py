@@ -237,6 +237,9 @@ def _spec(name: str) -> Any:
         importlib.import_module(package)
     if short in registry or (importing(short) and short in registry):
         return registry[short]
+    if package:
+        raise UnknownName(f"{package!r} was imported, and registers no environment {short!r} with Gymnasium. Where it "
+                          "has been added since, reload the module or restart the kernel.")
     _require_package(name, name)
     ids = [known for known, spec in registry.items() if not _is_atari(spec) or is_playable(spec.kwargs)]
     atari = {known.removeprefix("ALE/"): known for known in ids if known.startswith("ALE/")}

@@ -163,7 +163,10 @@ def _stands_for(run: RunDirectory) -> Checkpoint:
                f"its return has collapsed since. wb.attach({run.name!r}).checkpoints lists the others.")
         return best
     last = _newest_or_first(run)
-    notify(f"Taking the last checkpoint of {run.name}, at {last.frames:,} frames.")
+    later = ""
+    if lock.is_alive(run) and (frames := stored_status(run).frames) > last.frames:
+        later = f" The run is at {frames:,} now; its checkpoint() makes a newer one."
+    notify(f"Taking the last checkpoint of {run.name}, at {last.frames:,} frames.{later}")
     return last
 
 

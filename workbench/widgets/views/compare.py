@@ -194,7 +194,8 @@ class Comparison:
             self._output = Shown(self.view, self.still())
 
     def __repr__(self) -> str:
-        return f"Comparison({self.metric} of {', '.join(self.runs)}: they differ in {len(self.differences)} fields)"
+        fields = tables.counted(len(self.differences), "fields")
+        return f"Comparison({self.metric} of {', '.join(self.runs)}: they differ in {fields})"
 
 
 # --- which runs -------------------------------------------------------------------------------------------------------
