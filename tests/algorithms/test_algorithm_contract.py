@@ -13,7 +13,7 @@ from workbench.config import ALGORITHMS, RunConfig
 from workbench.config.hyperparameters import BaselineFields, RegularizationFields
 from workbench.errors import AlgorithmFailed, InvalidInput, UnknownName
 from workbench.policies import check_algorithm
-from workbench.trajectory import ActionSpec, EnvironmentSpec
+from workbench.trajectory import ACTION_WORDS, ActionSpec, EnvironmentSpec
 
 SPECS = {
     "vectors": EnvironmentSpec("vectors", (3,), "float32", 4),
@@ -35,7 +35,7 @@ def test_every_algorithm_keeps_the_rules(algorithm: str, spec: EnvironmentSpec, 
     try:
         one = algorithms.build(config, spec=spec)
     except InvalidInput as error:
-        assert spec.actions.kind not in str(error).partition(", and actions")[0]
+        assert ACTION_WORDS[spec.actions.kind] not in str(error).partition(", and those of")[0]
         return
     name = ("nature" if spec.shows_images else "mlp") + memory
     network = networks.build(name, spec=spec, heads=one.heads, seed=0)

@@ -231,5 +231,5 @@ def test_all_kinds_of_actions_are_chosen_and_trained(algorithm: str, actions: Ac
 
 def test_an_algorithm_refuses_actions_that_it_cannot_choose() -> None:
     spec = EnvironmentSpec("Pendulum-v1", (3,), "float32", 1, actions=ActionSpec("tanh_normal", (0,)))
-    with pytest.raises(InvalidInput, match=r"R2D2 needs .* kind categorical, and .*Pendulum-v1 are tanh_normal"):
+    with pytest.raises(InvalidInput, match=r"R2D2 .* are one choice, and those of .*Pendulum-v1 are numbers"):
         algorithms.build(RunConfig.build("Pendulum-v1", algorithm="r2d2"), spec=spec)
