@@ -263,13 +263,18 @@ def prune(folder: Path, keep: int) -> list[Path]:
     removed = [checkpoint.path for checkpoint in automatic if checkpoint not in kept]
     try:
         for path in removed:
-            hidden = folder / f".removing-{os.getpid()}-{path.name}"
-            os.rename(path, hidden)  # no reader meets half of it
-            shutil.rmtree(hidden, ignore_errors=True)
+            remove(path)
         _drop_replays(checkpoint for checkpoint in automatic if checkpoint not in newest[-1:])
     except OSError as error:
         raise _cannot_remove(folder, error) from error
     return removed
+
+
+def remove(path: Path) -> None:
+    """Remove a checkpoint's folder, so that no reader meets half of it. Raises OSError."""
+    hidden = path.with_name(f".removing-{os.getpid()}-{path.name}")
+    os.rename(path, hidden)
+    shutil.rmtree(hidden, ignore_errors=True)
 
 
 def drop_replays(folder: Path) -> None:

@@ -238,7 +238,8 @@ class RemoteCopy:
             self.problem = problem
             for checkpoint in checkpoints.every(self.directory.checkpoints):
                 if f"checkpoints/{checkpoint.path.name}" not in there and not checkpoint.requested:
-                    _remove(checkpoint.path)
+                    with suppress(OSError):
+                        checkpoints.remove(checkpoint.path)
 
     def _tidy(self) -> None:
         """Remove what a process that was killed, or a connection that broke, left of a checkpoint; one that was to be
@@ -333,14 +334,6 @@ def _written(copy: Path) -> Iterator[None]:
     except OSError as error:
         raise StorageFailed(f"cannot write {copy}: {error.strerror}. Make room there, or make it writable; the copy "
                             "then goes on by itself.") from None
-
-
-def _remove(checkpoint: Path) -> None:
-    """Remove the folder of a checkpoint, so that no reader meets half of it."""
-    hidden = checkpoint.with_name(f".removing-{checkpoint.name}")
-    with suppress(OSError):
-        checkpoint.rename(hidden)
-    shutil.rmtree(hidden, ignore_errors=True)
 
 
 def _mapping(answer: Any) -> dict[str, Any]:

@@ -145,16 +145,15 @@ class Supervisor:
             with self._guard:
                 self._hold("paused by hand" if paused else None)
             self.event("pause" if paused else "resume", "paused" if paused else "training goes on")
-            self._publish()  # readers of the files know it when the call returns, too
         self._wake.set()
 
     def _hold(self, why: str | None) -> None:
-        """Set the reason why training is paused, or (None) that it goes on; on disk, too."""
+        """Set the reason why training is paused, or (None) that it goes on; in the run's files, too."""
         self._paused = why
         if self._outcome is None:
             self.state = "training" if why is None else "paused"
         self._tracker.restart_clocks()
-        self._record()
+        self._publish()
 
     def change(self, config: RunConfig) -> None:
         """Make `config` the run's configuration, on disk, too; the next turn starts or ends actors by it."""
