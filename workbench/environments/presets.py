@@ -135,6 +135,20 @@ PRESETS = (
         own=True,
     ),
     Preset(
+        "atari-few-cores", r"(?:ALE/|\w+NoFrameskip-v)", "Atari within 30 M frames on a few cores, no sticky actions",
+        "ours, measured on Pong (benchmarks/results): small batches, since frames are few; a rate that falls to 0",
+        run={"environment_options": {"repeat_action_probability": 0.0}, "actors": 2, "envs_per_actor": 8,
+             "total_frames": 30_000_000},
+        algorithms={
+            "vtrace": {"batch_size": 4, "learning_rate": 5e-4, "learning_rate_schedule": "linear",
+                       "entropy_cost": 3e-3},
+            # The published settings want a GPU: 64 unrolls of 120 steps an update. One of these has a sixteenth.
+            "r2d2": {"unroll_length": 20, "burn_in": 10, "batch_size": 16, "learning_rate": 3e-4,
+                     "adam_epsilon": 1.5e-4, "discount": 0.99, "target_update_period": 200, "replay_ratio": 4.0,
+                     "replay_size": 20_000, "replay_min_size": 500, "lstm_size": 256, "dueling_size": 256},
+        },
+    ),
+    Preset(
         "mujoco", rf"(?:{_MUJOCO})-v\d+$", "locomotion with continuous actions",
         "V-trace: normalised observations, discount and λ of arXiv 2006.05990, the rest ours, measured on "
         "HalfCheetah-v5; PPO: arXiv 1707.06347, table 3, in minibatches of 256 steps; SAC: arXiv "
