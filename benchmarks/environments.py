@@ -1,16 +1,17 @@
 """Environments of every family: how close a run's actor comes to the bare environment, and that a run learns in them.
 
     python benchmarks/environments.py speed [NAME ...] [--environments 16,64,256] [--rounds 5] [--seconds 5] [--write]
-    python benchmarks/environments.py learn NAME [FIELD=VALUE ...] [--minutes 60] [--target ...] [--seed 1] [--report]
-                                                                [--results DIRECTORY]
+    python benchmarks/environments.py learn NAME [FIELD=VALUE ...] [--preset ...] [--minutes 60] [--target ...]
+                                                                [--seed 1] [--episodes 20] [--report]
 
 `speed` measures an actor with each number of environments, half of them in each of its two groups, and says from which
 size of a group on it keeps 90 % of the bare environments' steps/s.
 
 `learn` takes a name of `TASKS`, or any environment with a --target. The run has the environment's preset, but for the
 fields that are given; it ends when the mean of 100 episodes (--window) reaches the target, or after --minutes of
-training. If this script ends before, the run goes on, and the same command goes on with it. Results have the run's
-name, which --name chooses: results/learning-NAME.csv, .png, .md.
+training. Those are episodes of environments that evaluate, if any do. If this script ends before, the run goes on, and
+the same command goes on with it. In the end the last checkpoint plays greedily. Results have the run's name, which
+--name chooses: results/learning-NAME.csv, .png, .md.
 """
 
 from __future__ import annotations
@@ -76,12 +77,13 @@ def learn(given: argparse.Namespace) -> None:
     task, name = task_of(given), given.name or f"learning-{given.task.rpartition('/')[2].lower()}"
     with Parser(script=__file__).refusing():
         run = wb.attach(name) if given.report else found_or_launched(
-            name, task.environment, seed=given.seed, **fields_of(given.fields))
+            name, task.environment, preset=given.preset, seed=given.seed, **fields_of(given.fields))
     if not given.report:
         follow(run, task, minutes=given.minutes)
         run.stop()
     command = "python " + shlex.join(["benchmarks/environments.py", *sys.argv[1:]])
-    write_results(run, task, given.results / name, command=command.replace(" --report", ""))
+    played = wb.evaluate(run, episodes=given.episodes) if given.episodes else None
+    write_results(run, task, given.results / name, command=command.replace(" --report", ""), played=played)
 
 
 def task_of(given: argparse.Namespace) -> Task:
@@ -111,7 +113,7 @@ def follow(run: wb.Run, task: Task, *, minutes: float) -> None:
     """
     said = 0.0
     while (status := run.status).time_s < 60 * minutes:
-        if "episode_return" in run.metric_names:
+        if measure_of(run) in run.metric_names:
             recent = episodes_of(run)[measure_of(run)].tail(task.window)
             if status.time_s - said >= 60:
                 said = status.time_s
@@ -124,7 +126,7 @@ def follow(run: wb.Run, task: Task, *, minutes: float) -> None:
             return
 
 
-def write_results(run: wb.Run, task: Task, file: Path, *, command: str) -> None:
+def write_results(run: wb.Run, task: Task, file: Path, *, command: str, played: wb.Evaluation | None) -> None:
     """The curve as CSV and PNG, and the facts as Markdown."""
     episodes, measure = episodes_of(run, task.window), measure_of(run)
     if episodes.empty:
@@ -134,7 +136,7 @@ def write_results(run: wb.Run, task: Task, file: Path, *, command: str) -> None:
     thin = thin.drop(columns="time_s").round(3)
     thin.to_csv(file.with_suffix(".csv"), index=False)
     draw(thin, measure, task, run.config).save(file.with_suffix(".png"), scale_factor=1.5)
-    file.with_suffix(".md").write_text(facts(run, task, file.name, command=command))
+    file.with_suffix(".md").write_text(facts(run, task, file.name, command=command, played=played))
     print(file.with_suffix(".md").read_text())
 
 
@@ -142,7 +144,7 @@ def draw(thin: Any, measure: str, task: Task, config: RunConfig) -> Any:
     """Episodes, their running mean, and the target against frames."""
     import altair as alt
 
-    words = f"episode {measure.removeprefix('episode_')}"
+    words = measure.replace("_", " ")
     base = alt.Chart(thin).encode(x=alt.X("frames:Q", title="frames"))
     dots = base.mark_circle(opacity=0.25, size=12).encode(y=alt.Y(f"{measure}:Q", title=words))
     mean = base.mark_line(color="#d95f02").encode(y=f"mean_{task.window}:Q")
@@ -151,19 +153,22 @@ def draw(thin: Any, measure: str, task: Task, config: RunConfig) -> Any:
         width=640, height=320, title=f"{config.algorithm} on {config.environment}: mean of {task.window} and target")
 
 
-def facts(run: wb.Run, task: Task, file: str, *, command: str) -> str:
+def facts(run: wb.Run, task: Task, file: str, *, command: str, played: wb.Evaluation | None) -> str:
     """What was run, on what, and what came of it, with the run as a row of a table."""
     episodes, config, measure = episodes_of(run, task.window), run.config, measure_of(run)
-    last, scored = episodes.iloc[-1], measure == "episode_score"
-    tail = episodes.tail(task.window)
-    score = f"{tail['episode_score'].mean():.3g}" if scored else ""
+    last, tail = episodes.iloc[-1], episodes.tail(task.window)
+    kind, _, what = measure.partition("_")
+    score = f"{tail[measure].mean():.3g}" if what == "score" else ""
     row = (f"| {config.environment} | {config.algorithm} | {config.seed} | {last.time_s / 60:.1f} | {last.frames:,.0f} "
-           f"| {last.frames / last.time_s:,.0f} | {len(episodes):,} | {tail['episode_return'].mean():.4g} | {score} |")
+           f"| {last.frames / last.time_s:,.0f} | {len(episodes):,} | {tail[f'{kind}_return'].mean():.4g} | {score} |")
     said = outcome(episodes, task.target, measure, window=task.window)
-    return (f"# {config.environment} by {config.algorithm}\n\n{said}\n\n"
+    greedy = "" if played is None else (
+        f" The last checkpoint, greedy: mean return {played.mean:.2f} over {len(played.returns)} episodes, 95 % "
+        f"confidence interval {played.uncertainty}.")
+    return (f"# {config.environment} by {config.algorithm}\n\n{said}{greedy}\n\n"
             "| environment | algorithm | seed | minutes | frames | frames/s | episodes | return | score |\n"
-            f"|---|---|---|---|---|---|---|---|---|\n{row}\n\nReturn and score: means of the last {len(tail)} episodes."
-            f" Settings that are not the algorithm's defaults:\n\n{settings_list(chosen(config))}\n\n"
+            f"|---|---|---|---|---|---|---|---|---|\n{row}\n\nReturn and score: means of the last {len(tail)} episodes"
+            f"{' of environments that evaluate' if kind == 'evaluation' else ''}. Settings that are not the algorithm's defaults:\n\n{settings_list(chosen(config))}\n\n"
             f"{hardware()}.\n\n`{command}`\n\n{changes_by_hand(run)}![curve]({file}.png)\n")
 
 
@@ -275,11 +280,13 @@ def arguments(words: list[str] | None = None) -> argparse.Namespace:
     one = commands.add_parser("learn", help="a learning run to its target")
     one.add_argument("task", metavar="NAME", help=f"one of {', '.join(TASKS)}, or an environment with --target")
     one.add_argument("fields", nargs="*", metavar="FIELD=VALUE", help="fields of the run that are not the preset's")
+    one.add_argument("--preset", help="of the environment's presets; default: its own, if it has one")
     one.number("--minutes", 60.0, "minutes of training, after which the run ends anyway", least=0.01, most=100_000)
     one.number("--target", None, "mean score, or return, of so many episodes", least=-1e9, most=1e9)
     one.whole("--window", None, f"episodes behind a mean; the task's, or {WINDOW}", most=100_000)
     one.add_argument("--name", help="of the run; default: learning-NAME")
     one.whole("--seed", 1, "seed", least=0, most=2**31)
+    one.whole("--episodes", 20, "episodes that the last checkpoint plays greedily", least=0)
     one.add_argument("--report", action="store_true", help="write results of what is there only")
     one.add_argument("--results", type=folder, default=RESULTS, metavar="DIRECTORY",
                      help="where they are written (default: benchmarks/results)")
@@ -292,13 +299,15 @@ def arguments(words: list[str] | None = None) -> argparse.Namespace:
 
 def _check_learning(given: argparse.Namespace, parser: Parser) -> None:
     from workbench.config import RunConfig
+    from workbench.environments.presets import preset_of
 
     task = task_of(given)
     parser.check_environments(task.environment)
     if task.target is None:
         parser.error(f"{given.task} is no task that has a target ({', '.join(TASKS)}); give one: --target 475")
     with parser.refusing():
-        RunConfig.build(task.environment, **fields_of(given.fields))
+        config = RunConfig.build(task.environment, **fields_of(given.fields))
+        preset_of(task.environment, given.preset, algorithm=config.algorithm)
 
 
 def main() -> None:

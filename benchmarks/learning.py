@@ -1,6 +1,6 @@
 """What the benchmarks that learn share: a run by name, its episodes with running means, its facts in words.
 
-No command line: pong.py and environments.py have one.
+No command line: environments.py and pretrained.py have one.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import workbench as wb
 from workbench.config import RunConfig
+from workbench.environments.presets import preset_of, with_preset
 from workbench.running.starting import with_opponent
 
 if TYPE_CHECKING:
@@ -19,13 +20,15 @@ READY_S = 900.0  # for a run to train, on a slow machine
 WINDOW = 100  # episodes behind a mean, where nothing else is said
 
 
-def found_or_launched(name: str, environment: str, **fields: Any) -> wb.Run:
+def found_or_launched(name: str, environment: str, *, preset: str | None = None, **fields: Any) -> wb.Run:
     """The run of that name: attached, resumed, or new. Raises InvalidInput where it is there and is another one."""
     try:
         run = wb.attach(name)
     except wb.errors.RunNotFound:
-        return wb.launch(environment, name=name, ready_timeout_s=READY_S, **fields)
-    check_same(run, {"environment": environment, **{one: fields[one] for one in fields if one != "checkpoint"}})
+        return wb.launch(environment, name=name, preset=preset, ready_timeout_s=READY_S, **fields)
+    algorithm = fields.get("algorithm", "vtrace")
+    asked = with_preset(preset_of(environment, preset, algorithm=algorithm), fields, algorithm=algorithm)
+    check_same(run, {"environment": environment, **{one: asked[one] for one in asked if one != "checkpoint"}})
     return run if run.status.alive else wb.resume(name)
 
 
@@ -45,17 +48,21 @@ def check_same(run: wb.Run, given: dict[str, Any]) -> None:
 
 
 def measure_of(run: wb.Run) -> str:
-    """What the run's episodes are judged by: the environment's own score where it has one, else the return."""
-    return "episode_score" if "episode_score" in run.metric_names else "episode_return"
+    """What the run's episodes are judged by: the environment's own score where it has one, else the return; of
+    environments that evaluate, if any do."""
+    kind = "evaluation" if run.config.evaluating_per_actor else "episode"
+    return f"{kind}_score" if f"{kind}_score" in run.metric_names else f"{kind}_return"
 
 
 def episodes_of(run: wb.Run, window: int = WINDOW) -> pd.DataFrame:
-    """Training episodes, oldest first: frames, steps, updates, time_s, episode_return, episode_score where the
-    environment has one, and mean_100 (or of another `window`), the mean of the last so many (none before)."""
-    table = run.metrics("episode_return").rename(columns={"value": "episode_return"})
+    """Episodes that count, oldest first: frames, steps, updates, time_s, episode_return, episode_score where the
+    environment has one, and mean_100 (or of another `window`), the mean of the last so many (none before); the first
+    two begin with evaluation_ where environments evaluate."""
     measure = measure_of(run)
-    if measure == "episode_score":
-        table["episode_score"] = run.metrics("episode_score")["value"]  # an episode more, if one ended in between
+    kind = measure.partition("_")[0]
+    table = run.metrics(f"{kind}_return").rename(columns={"value": f"{kind}_return"})
+    if measure.endswith("score"):
+        table[measure] = run.metrics(measure)["value"]  # an episode more, if one ended in between
     table[f"mean_{window}"] = table[measure].rolling(window).mean()
     return table
 
@@ -64,7 +71,7 @@ def outcome(
     episodes: pd.DataFrame, target: float, measure: str = "episode_return", *, window: int = WINDOW
 ) -> str:
     """Whether and when the mean of `window` episodes reached `target`, in words."""
-    what = measure.removeprefix("episode_")
+    what = measure.partition("_")[2]
     reached, last = episodes[episodes[f"mean_{window}"] >= target], episodes.iloc[-1]
     if len(reached):
         first = reached.iloc[0]

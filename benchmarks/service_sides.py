@@ -229,7 +229,7 @@ def inference_server(address: str, given: SimpleNamespace) -> Iterator[None]:
     environments = given.actors * given.size * given.flight
     frames = FrameTable(layout, device=device, slots=environments) if given.unrolls and device.keeps_frames else None
     assembler = (UnrollAssembler(layout, num_envs=environments, stagger=True, frames=frames) if given.unrolls
-                 else NoUnrolls())
+                 else NoUnrolls(layout))
     inference = Inference(
         spec, config=lambda: config, algorithm=algorithm, policy=PublishedPolicy(network, version=0, device=device),
         assembler=assembler, frames=frames, queue=unrolls, device=device, num_envs=environments,
@@ -274,6 +274,9 @@ def null_network(device):
 class NoUnrolls:
     """Takes steps as the assembler of unrolls does, and keeps nothing."""
 
+    def __init__(self, layout) -> None:
+        self.layout = layout
+
     def reset(self, env_ids, run_id) -> None:
         pass
 
@@ -289,7 +292,7 @@ class NoUnrolls:
     def places(self, rows):
         return np.zeros(len(rows), np.int64)
 
-    def append(self, env_ids, steps, before) -> list:
+    def append(self, env_ids, steps, before, finals=None) -> list:
         return []
 
 

@@ -33,6 +33,8 @@ SIZES: dict[str, list[tuple[str, list[str]]]] = {
          ["CartPole-v1", POSITIVE, POSITIVE, SPEED, SPEED, r"\d+%"]),
         ("learn cartpole actors=1 envs_per_actor=2 learner_threads=1 --target 1 --window 2 --results {results}",
          ["CartPole-v1", "vtrace", "1", SPEED, POSITIVE]),
+        ("learn cartpole algorithm=r2d2 actors=1 envs_per_actor=2 learner_threads=1 --target 1 --window 2 --name other "
+         "--episodes 0 --results {results}", ["CartPole-v1", "r2d2", "1", SPEED, POSITIVE]),
     ],
     "first_hour.py": [("--parts lab --longest 120", [r"first panel of a fresh kernel: numbers", POSITIVE])],
     "fuzz.py": [("hello step tensorfile checkpoint --inputs 50", ["checkpoint", "50", POSITIVE, ".*", POSITIVE, "0"]),
@@ -51,7 +53,6 @@ SIZES: dict[str, list[tuple[str, list[str]]]] = {
     "newcomer.py": [("--frames 500 --target 10 --episodes 2", [r"`run\.wait\(frames=500\)`", SPEED])],
     "panel.py": [("--minutes 0.05 --looks 2 --steps 40000 --openings 1", ["no panel", POSITIVE, POSITIVE])],
     "planning.py": [("--actors 64 --seconds 1", ["Pong, as planned", POSITIVE, "actor cores", POSITIVE, POSITIVE])],
-    "pong.py": [("--target -21 --episodes 2 --results {results}", [])],
     "population.py": [("--members 2 --frames 1000 --seeds 1 --parallel 1 --episodes 2",
                        ["population-based training", POSITIVE, POSITIVE])],
     "pretrained.py": [("cartpole --hours 0 --episodes 2 --folder {results}", [])],
@@ -76,7 +77,7 @@ SIZES: dict[str, list[tuple[str, list[str]]]] = {
     "peers/compare.py": [],  # see below
     "peers/measure_one.py": [("single-process --seconds 0.1 --warm-up-updates 1", [])],
 }
-WRITE_FILES = {"environments.py", "pong.py"}  # whether asked to or not
+WRITE_FILES = {"environments.py"}  # whether asked to or not
 EACH = [pytest.param(script, words, row, id=f"{script} {words.split()[0]}") for script, sizes in SIZES.items()
         for words, row in sizes]
 
