@@ -30,7 +30,7 @@ class Feed:
     """Plays environments; step t of environment e is the number 1000·e + t, in every field."""
 
     def __init__(self, layout, *, kept, num_envs, stagger=False):
-        device = Device("cpu", precision="fp32")
+        device = Device("cpu", precision="fp32", pads=kept)
         self.frames = FrameTable(layout, device=device, slots=num_envs) if kept else None
         self.assembler = UnrollAssembler(layout, num_envs=num_envs, stagger=stagger, frames=self.frames)
         self.steps = np.zeros(100, np.int64)

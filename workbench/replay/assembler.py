@@ -25,7 +25,7 @@ class Frames(Protocol):
     """Where frames are kept instead, in the same slots; see `learner.inference.frame_table`."""
 
     def places(self, slots: Array, index: Array) -> Array: ...
-    def hand_on(self, full: int, following: int, shared: int) -> None: ...
+    def hand_on(self, full: Array, following: Array, shared: int) -> None: ...
     def unroll(self, slot: int) -> Any: ...
     def grow(self, more: int) -> None: ...
 
@@ -115,7 +115,7 @@ class UnrollAssembler:
         first, number = slots[begins], index[begins] // self.layout.unroll_length
         for table, values in zip(self._before.values(), before, strict=True):
             table[first, number] = values
-        return [self._complete(row) for row in rows[index == self.length - 1].tolist()]
+        return self._completed(rows[index == self.length - 1])
 
     def _keep_finals(self, rows: Array, observation: Array) -> None:
         """Write the final observations of transitions into the next step of `rows`, where that is trained on and its
@@ -130,18 +130,22 @@ class UnrollAssembler:
         if self._finals:
             self._finals["final_step"][slots] = 0
 
-    def _complete(self, row: int) -> Unroll:
-        """The row's unroll; the row goes on in another slot, which begins with the steps that both unrolls share."""
+    def _completed(self, rows: Array) -> list[Unroll]:
+        """The unrolls of `rows`, which go on in other slots; those begin with the steps that both unrolls share."""
+        full, shared = self._slots[rows], self.length - self.layout.unroll_length
+        unrolls = [self._complete(row, shared) for row in rows.tolist()]
+        if unrolls and self._frames is not None:
+            self._frames.hand_on(full, self._slots[rows], shared)
+        return unrolls
+
+    def _complete(self, row: int, shared: int) -> Unroll:
         full, following = int(self._slots[row]), self._take_slot()
-        shared = self.length - self.layout.unroll_length
         for table in self._steps.values():
             table[following, :shared] = table[full, -shared:]
         for table in self._before.values():
             table[following, :-1] = table[full, 1:]
         self._forget_finals(following)
         self._slots[row], self._index[row] = following, shared
-        if self._frames is not None:
-            self._frames.hand_on(full, following, shared)
         unroll = Unroll(**self._attributes(full), env_id=row, run_id=int(self._run_ids[row]))
         weakref.finalize(unroll, self._free.append, full).atexit = False
         return unroll

@@ -18,13 +18,13 @@ class FrameTable:
     """
 
     def __init__(self, layout: UnrollLayout, *, device: Device, slots: int) -> None:
-        self.length = layout.length
+        self.length, self._device = layout.length, device
         dtype: torch.dtype = getattr(torch, layout.spec.observation_dtype)
         self._frames = device.place(torch.zeros(((1 + slots) * self.length, *layout.spec.observation_shape),
                                                 dtype=dtype))
 
     def places(self, slots: Array, index: Array) -> Array:
-        """int64 [N]: where the frame of step `index` of each of `slots` belongs; a step below 0 is in no unroll."""
+        """int64, of both shapes broadcast: where the frame of step `index` of a slot belongs; below 0: in no unroll."""
         places: Array = np.where(index < 0, 0, (1 + slots) * self.length + index)
         return places
 
@@ -32,9 +32,12 @@ class FrameTable:
         """Put `frames` [P, *frame], which are on the device, to their `places`, int64 [P]."""
         self._frames.index_copy_(0, places, frames)
 
-    def hand_on(self, full: int, following: int, shared: int) -> None:
-        """Begin the slot `following` with the last `shared` frames of the slot `full`."""
-        self.unroll(following)[:shared] = self.unroll(full)[-shared:]
+    def hand_on(self, full: Array, following: Array, shared: int) -> None:
+        """Begin each slot of `following` with the last `shared` frames of the slot of `full` beside it, all at once."""
+        steps = np.arange(shared)
+        last = self.places(full[:, None], self.length - shared + steps)
+        source, target = self._device.place_rows(last.ravel(), self.places(following[:, None], steps).ravel())
+        self.write(target, self._frames.index_select(0, source))  # rows of padding are of the slot that takes anything
 
     def unroll(self, slot: int) -> Tensor:
         """The frames of a slot [length, *frame], a view of the table, on the device."""
