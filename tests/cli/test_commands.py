@@ -149,6 +149,13 @@ def test_launch_status_tune_evaluate_stop(home: Path, capsys: pytest.CaptureFixt
     assert "actor 1: alive" in here("status", "typed")
     assert exit_code(["resume", "typed"]) == 0
     assert capsys.readouterr() == ("typed\n", "typed is training already: it was not started again.\n")
+    assert here("pause", "typed").startswith("typed: paused")
+    assert refused("pause", "other").startswith("workbench: there is no run 'other'")
+    assert here("resume", "typed", "entropy_cost=0.02") == "typed\n" and wb.attach("typed").state == "training"
+    assert wb.attach("typed").config.value("entropy_cost") == 0.02
+    written = here("checkpoint", "typed").strip()
+    assert written == f"typed@{wb.attach('typed').checkpoints[-1].path.name}"
+    assert "2 episodes" in here("evaluate", written, "--episodes=2")
     assert here("tune", "typed", "learning_rate=3e-4") == "learning_rate: 0.0006 → 0.0003\n"
     assert refused("tune", "typed", "batch_size=3").startswith("workbench: batch_size is fixed once a run has started")
     assert workbench("stop", "typed").stdout.startswith("typed: stopped")

@@ -114,9 +114,13 @@ def build_parser() -> argparse.ArgumentParser:
     track.add_argument("service", help=f"one of {', '.join(TRACKERS)}")
     tune = _add_name(add("tune", _tune, "change live fields of a run, or list them"))
     tune.add_argument("changes", nargs="*", metavar="FIELD=VALUE", help="such as learning_rate=3e-4; default: list all")
-    resume = _add_name(add("resume", _resume, "start a run that has ended from its newest checkpoint, and print its "
-                                              "name once it trains"))
+    _add_name(add("pause", _pause, "pause a run's training; its processes stay, and resume goes on"))
+    resume = _add_name(add("resume", _resume, "end a run's pause, or start one that has ended from its newest "
+                                              "checkpoint, and print its name once it trains"))
     resume.add_argument("changes", nargs="*", metavar="FIELD=VALUE", help="such as total_frames=2e7")
+    checkpoint = _add_name(add("checkpoint", _checkpoint, "write a checkpoint that is kept, and print what evaluate, "
+                                                          "rollout, export and launch call it"))
+    checkpoint.add_argument("--replay", action="store_true", help="with the replay; default: as the run's save_replay")
     _add_name(add("checkpoints", _checkpoints, "list the checkpoints of a run"))
     stop = _add_name(add("stop", _stop, "end a run with a last checkpoint"))
     stop.add_argument("--timeout-s", type=float, help="how long the learner may take (default: 60, or 1800 to save "
@@ -317,7 +321,23 @@ def _resume(args: argparse.Namespace) -> None:
     from workbench.running.launch import resume
 
     handle = _attached(args)
-    print(resume(handle, **changes_of(args.changes, handle.config)).name)
+    paused = handle.state == "paused"
+    if paused:
+        handle.resume()
+    if args.changes or not paused:
+        resume(handle, **changes_of(args.changes, handle.config))
+    print(handle.name)
+
+
+def _pause(args: argparse.Namespace) -> None:
+    handle = _attached(args)
+    handle.pause()
+    _say(args, f"{handle.name}: {handle.status.line()}")
+
+
+def _checkpoint(args: argparse.Namespace) -> None:
+    handle = _attached(args)
+    print(f"{handle.name}@{handle.checkpoint(replay=args.replay or None).path.name}")
 
 
 def _checkpoints(args: argparse.Namespace) -> None:

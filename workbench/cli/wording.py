@@ -12,9 +12,12 @@ import shlex
 
 # Placeholders: the run, sweep or environment of the call, its keyword arguments as fields or as options.
 COMMANDS = {
+    "run.checkpoint": "workbench checkpoint {run}",
     "run.fork": "workbench fork {run} {fields}",
     "run.hyperparameters": "workbench tune {run}",
+    "run.pause": "workbench pause {run}",
     "run.rescue": "workbench rescue {run} {fields}",
+    "run.resume": "workbench resume {run} {fields}",
     "run.share": "workbench share {run}",
     "run.status": "workbench status {run}",
     "run.stop": "workbench stop {run}",
@@ -23,6 +26,7 @@ COMMANDS = {
     "wb.attach.delete": "workbench delete {run}",
     "wb.attach.fork": "workbench fork {run}",
     "wb.attach.checkpoints": "workbench checkpoints {run}",
+    "wb.attach.resume": "workbench resume {run}",
     "wb.attach.rescue": "workbench rescue {run} {fields}",
     "wb.attach.status": "workbench status {run}",
     "wb.attach.stop": "workbench stop {run}",
