@@ -168,7 +168,8 @@ def facts(run: wb.Run, task: Task, file: str, *, command: str, played: wb.Evalua
     return (f"# {config.environment} by {config.algorithm}\n\n{said}{greedy}\n\n"
             "| environment | algorithm | seed | minutes | frames | frames/s | episodes | return | score |\n"
             f"|---|---|---|---|---|---|---|---|---|\n{row}\n\nReturn and score: means of the last {len(tail)} episodes"
-            f"{' of environments that evaluate' if kind == 'evaluation' else ''}. Settings that are not the algorithm's defaults:\n\n{settings_list(chosen(config))}\n\n"
+            f"{' of environments that evaluate' if kind == 'evaluation' else ''}. Settings that are not the "
+            f"algorithm's defaults:\n\n{settings_list(chosen(config))}\n\n"
             f"{hardware()}.\n\n`{command}`\n\n{changes_by_hand(run)}![curve]({file}.png)\n")
 
 

@@ -32,7 +32,7 @@ def of(**space: Any) -> dict[str, Any]:
         ({"space": {}}, InvalidInput, "names nothing to search"),
         ({"space": ["learning_rate"]}, InvalidInput, "names nothing to search"),
         (of(learning_rat=(1e-4, 1e-2)), UnknownName, "Did you mean 'learning_rate'"),
-        (of(burn_in=[1, 2]), UnknownName, "unknown hyperparameter 'burn_in'"),
+        (of(burn_in=[1, 2]), UnknownName, "burn_in is a field of 'bc' and 'r2d2'"),
         (of(learning_rate=(1e-4, 2.0)), OutOfBounds, r"learning_rate=2.0 is out of bounds: it must lie in \[0, 1\]"),
         (of(learning_rate=(1e-2, 1e-4)), OutOfBounds, "the low end must lie below"),
         (of(learning_rate=(0.0, 1e-2)), OutOfBounds, "logarithmic scale, which ends above 0.*1e-05.*'linear'"),

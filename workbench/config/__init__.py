@@ -15,8 +15,8 @@ from workbench.config.hyperparameters import (  # before the algorithms' own
 )
 
 from workbench.config.algorithms import ALGORITHMS, DEFAULT  # isort: skip
-from workbench.config.run import NETWORKS, REPLAY_S, WEIGHT_FIELDS, RunConfig
-from workbench.config.settings import Setting, setting, settings, unknown_field
+from workbench.config.run import NETWORKS, REPLAY_S, WEIGHT_FIELDS, RunConfig, unknown_field
+from workbench.config.settings import Setting, setting, settings
 
 __all__ = [
     "ALGORITHMS",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,7 +12,7 @@ from workbench.config.algorithms import ALGORITHMS, DEFAULT
 from workbench.config.hyperparameters import DemonstrationsConfig, LearningConfig, ReplayConfig
 from workbench.config.own_algorithm import config_class
 from workbench.config.ports import check_ports
-from workbench.config.settings import Setting, setting, settings, unknown_field, validate
+from workbench.config.settings import SYNONYMS, Setting, setting, settings, validate
 from workbench.errors import InvalidInput, NotLive, OutOfBounds, UnknownName, WorkbenchError
 
 # Names of networks. They stand here because validation must not load torch; a test compares them with the registry.
@@ -276,8 +277,13 @@ def _split(algorithm: type, fields: dict[str, Any]) -> tuple[dict[str, Any], dic
     own, theirs = settings(RunConfig), settings(algorithm)
     for name in fields:
         if name not in own and name not in theirs:
-            others = [f"{other!r}" for other, config in ALGORITHMS.items() if name in settings(config)]
-            if others:
-                raise UnknownName(f"{name} is a field of {' and '.join(others)}, and not of this run's algorithm.")
             raise unknown_field(name, [*own, *theirs])
     return ({k: v for k, v in fields.items() if k in own}, {k: v for k, v in fields.items() if k in theirs})
+
+
+def unknown_field(name: object, known_names: Iterable[str], remedy: str = "") -> UnknownName:
+    """The error for `name`, which is none of the known names of a run's fields."""
+    others = [f"{algorithm!r}" for algorithm, config in ALGORITHMS.items() if name in settings(config)]
+    if others:
+        return UnknownName(f"{name} is a field of {' and '.join(others)}, and not of this run's algorithm.")
+    return UnknownName.among("hyperparameter", name, known_names, remedy, SYNONYMS)

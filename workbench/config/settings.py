@@ -148,11 +148,6 @@ def check_known(config: type, names: Iterable[str], what: str) -> None:
             raise UnknownName.among(what, name, fields)
 
 
-def unknown_field(name: object, known_names: Iterable[str], remedy: str = "") -> UnknownName:
-    """The error for `name`, which is none of the known names of a run's fields."""
-    return UnknownName.among("hyperparameter", name, known_names, remedy, SYNONYMS)
-
-
 def validate(config: Any) -> None:
     """Checks every field and converts it to its type. Raises WrongType or OutOfBounds."""
     for name, field in settings(type(config)).items():
