@@ -81,9 +81,11 @@ def learn(given: argparse.Namespace) -> None:
     if not given.report:
         follow(run, task, minutes=given.minutes)
         run.stop()
-    command = "python " + shlex.join(["benchmarks/environments.py", *sys.argv[1:]])
+    left_out = {"--report", "--results", str(given.results)}  # neither is of the run
+    words = [word for word in sys.argv[1:] if word not in left_out]
+    command = "python " + shlex.join(["benchmarks/environments.py", *words])
     played = wb.evaluate(run, episodes=given.episodes) if given.episodes else None
-    write_results(run, task, given.results / name, command=command.replace(" --report", ""), played=played)
+    write_results(run, task, given.results / name, command=command, played=played)
 
 
 def task_of(given: argparse.Namespace) -> Task:

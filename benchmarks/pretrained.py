@@ -64,7 +64,7 @@ class Policy:
     tuned: tuple[tuple[int, Mapping[str, Any]], ...] = ()
 
 
-# 18 over 100 training episodes after 13.3 M frames (results/pretrained-pong.md), or 19.3 M (results/pong.md).
+# 18 over 100 training episodes after 13.3 M frames (results/pretrained-pong.md). The preset atari-few-cores came of it.
 # "impala-shallow" is 1.3 times as fast on two cores, and stood at -7 from 11 to 12.7 M frames.
 _ATARI = {
     "environment_options": {"repeat_action_probability": 0.0}, "actors": 2, "envs_per_actor": 8,
