@@ -9,7 +9,7 @@ import dataclasses
 from typing import TYPE_CHECKING, Any
 
 import workbench as wb
-from workbench.config import RunConfig
+from workbench.config import DEFAULT, RunConfig
 from workbench.environments.presets import preset_of, with_preset
 from workbench.running.starting import with_opponent
 
@@ -26,9 +26,10 @@ def found_or_launched(name: str, environment: str, *, preset: str | None = None,
         run = wb.attach(name)
     except wb.errors.RunNotFound:
         return wb.launch(environment, name=name, preset=preset, ready_timeout_s=READY_S, **fields)
-    algorithm = fields.get("algorithm", "vtrace")
-    asked = with_preset(preset_of(environment, preset, algorithm=algorithm), fields, algorithm=algorithm)
-    check_same(run, {"environment": environment, **{one: asked[one] for one in asked if one != "checkpoint"}})
+    if preset is not None:
+        algorithm = fields.get("algorithm", DEFAULT)
+        fields = with_preset(preset_of(environment, preset, algorithm=algorithm), fields, algorithm=algorithm)
+    check_same(run, {"environment": environment, **{one: fields[one] for one in fields if one != "checkpoint"}})
     return run if run.status.alive else wb.resume(name)
 
 

@@ -55,6 +55,7 @@ def test_the_same_fields_go_on_with_the_run_whatever_was_tuned_since(learning, r
     ("CartPole-v1", {"actors": 2}, "started with actors=1, not 2"),
     ("Acrobot-v1", {}, "started with environment='CartPole-v1', not 'Acrobot-v1'"),
     ("CartPole-v1", {"algorithm": "r2d2"}, "started with algorithm='vtrace', not 'r2d2'"),
+    ("CartPole-v1", {"preset": "classic"}, "started with batch_size=32, not 8"),
 ])
 def test_other_fields_than_the_run_started_with_are_refused(learning, resumed, environment, fields, says):
     with pytest.raises(InvalidInput, match=says):
