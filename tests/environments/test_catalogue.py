@@ -66,7 +66,8 @@ def test_a_family_or_a_word_lists_names() -> None:
     assert [row.name for row in wb.environments("testing")] == [row.name for row in wb.environments("testing/")]
     assert "testing/catch-v0" in [row.name for row in wb.environments("TESTING/")]
     found = wb.environments("breakOUT")
-    assert [(row.name, row.family, row.presets) for row in found] == [("ALE/Breakout-v5", "ALE/", ("atari", "atari-few-cores"))]
+    (row,) = found
+    assert (row.name, row.family, row.presets) == ("ALE/Breakout-v5", "ALE/", ("atari", "atari-few-cores"))
     assert wb.environments("halfcheetah")[0].presets == ("mujoco",)
     assert repr(wb.environments("no such thing")) == "no environment has 'no such thing' in its name"
     assert "; near: ALE/Breakout-v5" in repr(wb.environments("ALE/Brekout-v5"))
