@@ -115,11 +115,11 @@ def follow(run: wb.Run, task: Task, *, minutes: float) -> None:
     """
     said = 0.0
     while (status := run.status).time_s < 60 * minutes:
-        if measure_of(run) in run.metric_names:
-            recent = episodes_of(run)[measure_of(run)].tail(task.window)
+        if (measure := measure_of(run)) in run.metric_names:
+            recent = episodes_of(run)[measure].tail(task.window)
             if status.time_s - said >= 60:
                 said = status.time_s
-                print(f"{said / 60:.0f} min: {measure_of(run)} {recent.mean():.3f} of {len(recent)}; {status.line()}",
+                print(f"{said / 60:.0f} min: {measure} {recent.mean():.3f} of {len(recent)}; {status.line()}",
                       flush=True)
             if len(recent) == task.window and recent.mean() >= task.target:
                 return

@@ -104,6 +104,11 @@ def test_a_field_of_other_algorithms_is_said_to_be_theirs(algorithm: str, field:
         RunConfig.build("CartPole-v1", algorithm=algorithm, **{field: 1.0})
 
 
+def test_a_checkpoint_with_the_replay_keeps_its_flag() -> None:
+    said = in_commands("First write one: run.checkpoint(replay=True), or run.checkpoint().", "typed")
+    assert said == "First write one: `workbench checkpoint typed --replay`, or `workbench checkpoint typed`."
+
+
 def test_an_unknown_field_says_the_nearest_and_how_to_list_all(
     home: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

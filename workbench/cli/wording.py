@@ -10,14 +10,12 @@ import ast
 import re
 import shlex
 
-# Placeholders: the run, sweep or environment of the call, its keyword arguments as fields or as options.
+# Placeholders: the run, sweep or environment of the call, its keyword arguments as fields, as options or as flags.
 COMMANDS = {
-    "run.checkpoint": "workbench checkpoint {run}",
+    "run.checkpoint": "workbench checkpoint {run} {flags}",
     "run.fork": "workbench fork {run} {fields}",
     "run.hyperparameters": "workbench tune {run}",
-    "run.pause": "workbench pause {run}",
     "run.rescue": "workbench rescue {run} {fields}",
-    "run.resume": "workbench resume {run} {fields}",
     "run.share": "workbench share {run}",
     "run.status": "workbench status {run}",
     "run.stop": "workbench stop {run}",
@@ -70,6 +68,7 @@ def _command(call: str, run: str | None) -> str | None:
         environment=subject or "ENVIRONMENT",
         fields=" ".join(f"{name}={value}" for name, value in keywords.items()),
         options=" ".join(f"--{name.replace('_', '-')} {value}" for name, value in keywords.items()),
+        flags=" ".join(f"--{name.replace('_', '-')}" for name, value in keywords.items() if value == "True"),
     ).rstrip()
 
 
