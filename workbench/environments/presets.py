@@ -146,6 +146,7 @@ PRESETS = (
             "r2d2": {"unroll_length": 20, "burn_in": 10, "batch_size": 16, "learning_rate": 3e-4,
                      "adam_epsilon": 1.5e-4, "discount": 0.99, "target_update_period": 200, "replay_ratio": 4.0,
                      "replay_size": 20_000, "replay_min_size": 500, "lstm_size": 256, "dueling_size": 256},
+            "ppo": {"clip": 0.1, "max_abs_reward": 1.0, "learning_rate_schedule": "linear"},
         },
     ),
     Preset(
