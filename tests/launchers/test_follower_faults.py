@@ -20,6 +20,7 @@ from workbench.config import RunConfig
 from workbench.errors import ConnectionLost
 from workbench.launchers import ray as ray_launcher
 from workbench.launchers.ray import RayLauncher, finding
+from workbench.launchers.ray.follower import LOG
 from workbench.rundir import RunDirectory, lock
 
 
@@ -40,6 +41,8 @@ def test_who_takes_over_while_the_cluster_is_away_follows_once_it_answers(home: 
     following = threading.Thread(target=second.follow, args=[copy], kwargs={"takes_over": True}, daemon=True)
     following.start()
     eventually(lambda: said.get("following") == str(copy.directory.path))
+    log = copy.directory.logs / LOG
+    eventually(lambda: log.exists() and "later" in log.read_text())  # whose log says why the copy is old
     run.write(state="failed")
     second.cable = True
     eventually(lambda: copy.directory.read()["state"] == "failed")

@@ -26,7 +26,7 @@ from workbench.checkpoints import Checkpoint
 from workbench.copies import served_files
 from workbench.errors import CheckpointCorrupt, InvalidInput, RunNotFound, StorageFailed, WorkbenchError
 from workbench.metrics import copied_rows, schema
-from workbench.rundir import RunDirectory, files
+from workbench.rundir import RunDirectory, files, sealed
 
 Ask = Callable[..., Any]  # ask(method, **arguments)
 
@@ -197,7 +197,7 @@ class RemoteCopy:
             path = served_files.path_in(self.directory.path, name, served_files.CODE)
             if path.exists() and _digest(path) == digest:
                 continue
-            data = b"".join(self._pieces(name, largest=served_files.LARGEST_CODE))
+            data = b"".join(self._pieces(name, largest=sealed.LARGEST))
             if hashlib.sha256(data).hexdigest() == digest:  # else it was replaced meanwhile, and comes again
                 files.make_private(path.parent)
                 rundir.write_atomically(path, data)

@@ -17,10 +17,9 @@ from typing import Any
 
 from workbench import checkpoints
 from workbench.errors import InvalidInput, StorageFailed
-from workbench.rundir import RunDirectory, files
+from workbench.rundir import RunDirectory, files, sealed
 
 PIECE_BYTES = 2 * 2**20
-LARGEST_CODE = 2**26  # bytes of a file of code
 LARGEST_META = 2**22
 REPLAY_FILE = "replay.safetensors"
 _MOST = 10_000  # files of a kind
@@ -59,7 +58,7 @@ def code_of(run: RunDirectory) -> dict[str, str]:
         for path in sorted(folder.glob("[!.]*")):
             if CODE.fullmatch(name := f"{prefix}code/{path.name}"):
                 with suppress(OSError):
-                    shown[name] = hashlib.sha256(files.content(path, largest=LARGEST_CODE)).hexdigest()
+                    shown[name] = hashlib.sha256(files.content(path, largest=sealed.LARGEST)).hexdigest()
     return dict(list(_unlinked(run, shown).items())[:_MOST])
 
 

@@ -39,7 +39,7 @@ VOUCHED = "WORKBENCH_CODE"  # SHA-256 digests of code, with commas between
 _MARK = b"rl-workbench code 1\n"
 _SEAL_BYTES = 32
 _SEALED_BYTES = len(_MARK) + _SEAL_BYTES  # before the code
-_LARGEST = 2**30  # bytes
+LARGEST = 2**30  # bytes of a file of code
 _MACHINE_ID = Path("/etc/machine-id")
 
 
@@ -58,8 +58,8 @@ def read(path: Path, *, trust_code: bool = False) -> bytes | None:
     """
     try:
         if trust_code:
-            return _parted(content(path, largest=_LARGEST))[1]
-        data = own(path, largest=_LARGEST)
+            return _parted(content(path, largest=LARGEST))[1]
+        data = own(path, largest=LARGEST)
     except (FileNotFoundError, NotADirectoryError):
         return None
     except AccessDenied as error:
@@ -140,7 +140,7 @@ def check(
     check_unlinked(folder.parent)
     for name, data in every(folder, config, address=address, trust_code=trust_code).items():
         path = folder / name
-        if not path.exists() or content(path, largest=_LARGEST) != data:
+        if not path.exists() or content(path, largest=LARGEST) != data:
             make_private(folder)
             write_atomically(path, data)
 
@@ -150,7 +150,7 @@ def fingerprint(path: Path) -> str:
     try:
         with opened(path) as file:
             status = os.fstat(file.fileno())
-            if status.st_size > _LARGEST or is_hollow(status):
+            if status.st_size > LARGEST or is_hollow(status):
                 return f"cannot be read: {status.st_size:,} bytes are no code"
             file.seek(_SEALED_BYTES if file.read(len(_MARK)) == _MARK else 0)
             return hashlib.file_digest(file, "sha256").hexdigest()

@@ -9,7 +9,6 @@ its end.
 
 from __future__ import annotations
 
-import functools
 import json
 import os
 import sys
@@ -23,7 +22,7 @@ from workbench.copies.remote_copy import RemoteCopy
 from workbench.errors import ConnectionLost, RunNotFound, StorageFailed, WorkbenchError
 from workbench.launchers.ray.connecting import connect
 from workbench.launchers.ray.finding import check_versions, parted, place_of, reader_at
-from workbench.rundir import ENDED, RunDirectory, lock
+from workbench.rundir import ENDED, RunDirectory, files, lock
 from workbench.wire.endpoints import SUPERVISOR, serve_run
 from workbench.wire.rpc import Handler, Server, result_of
 
@@ -31,6 +30,7 @@ CALLS = ("ping", "status", "pause", "resume", "stop", "scale", "tune", "checkpoi
          "flights")  # of the supervisor
 _READING = {"ping", "status", "watch", "wall", "flights"}
 RESUME = "resume_there"
+LOG = "follower.log"  # of the copy
 _TURN_S, _IDLE_S = 1.0, 2.0  # between two looks at a run that is alive, and that is not
 _CHECKPOINTS_S = 5.0
 _RETRY_S, _GONE_S = 2.0, 10.0
@@ -54,6 +54,7 @@ class Follower:
         self._guard_of_lock = threading.Lock()
         self._copy: RemoteCopy | None = None
         self._problem = ""  # why the copy cannot be written now
+        self._noted = ""
         self._server: Server | None = None
 
     def begin(self) -> RemoteCopy:
@@ -139,12 +140,12 @@ class Follower:
             return 0.0
         except RunNotFound as error:  # it was deleted there, and the copy stays; or the copy was
             self._hold_lock_if(False)
-            _log(str(error))
+            self._note(str(error))
             return _GONE_S
         except WorkbenchError as error:
             if isinstance(error, StorageFailed):
                 self._problem = str(error)
-            _log(str(error))
+            self._note(str(error))
             return _RETRY_S
 
     def _copy_checkpoints(self, copy: RemoteCopy) -> None:
@@ -154,8 +155,15 @@ class Follower:
                 try:
                     copy.copy_checkpoints()
                 except WorkbenchError as error:
-                    _log(str(error))
+                    self._note(str(error))
             time.sleep(_CHECKPOINTS_S)
+
+    def _note(self, problem: str) -> None:
+        """Write a problem to `LOG` of the copy; once, while it is the same."""
+        if self._copy is not None and self._copy.is_there and problem != self._noted:
+            self._noted = problem
+            with suppress(OSError), files.to_append(self._copy.directory.logs / LOG) as file:
+                file.write(f"{time.strftime('%F %T')} {problem}\n".encode())
 
     def _look_again(self) -> None:
         """Find the run anew after a loss: of its node, or of the connection. Raises WorkbenchError."""
@@ -218,11 +226,6 @@ def stand_by(directory: RunDirectory, say: Any) -> bool:
             told = True
         descriptor = lock.hold(path, wait_s=1.0)
     return told
-
-
-@functools.lru_cache(maxsize=1)  # once, while it is the same
-def _log(text: str) -> None:
-    print(time.strftime("%H:%M:%S"), text, file=sys.stderr, flush=True)
 
 
 def run(address: str, say: Any) -> None:
