@@ -30,9 +30,11 @@ from throughput import hardware
 
 import workbench as wb
 from workbench.config import ALGORITHMS, DemonstrationsConfig
+from workbench.environments.contract import seeds_of
 from workbench.environments.presets import preset_of
 
-EPISODES = 20  # of an evaluation
+EPISODES, SEED = 20, 1000  # of an evaluation
+GROUP = 8  # environments of one, which share its episodes
 
 
 @dataclass(frozen=True)
@@ -66,7 +68,7 @@ def ours(environment: str, algorithm: str, frames: int, seed: int) -> dict[str, 
                     ready_timeout_s=900.0, **COMMON)
     status = run.wait(timeout_s=None, progress=False)
     table = run.metrics("episode_return_mean").dropna()
-    returns = wb.evaluate(run, episodes=EPISODES, seed=1000).returns
+    returns = wb.evaluate(run, episodes=EPISODES, seed=SEED).returns
     return {"seconds": status.time_s, "curve": table[["frames", "value"]].to_numpy().tolist(), "returns": list(returns)}
 
 
@@ -74,6 +76,7 @@ def theirs(library: str, python: str, environment: str, algorithm: str, frames: 
     """The same of another library with its defaults. SAC and DQN step one environment, as the defaults are meant for.
     """
     asked = {"algorithm": algorithm, "environment": environment, "frames": frames, "seed": seed, "episodes": EPISODES,
+             "starts": seeds_of(SEED, GROUP).tolist(),  # those of ours
              "environments": 1 if algorithm in ("SAC", "DQN") else 8, "threads": 1}
     script = f"from {LIBRARIES[library]}_learn import main; main()"
     done = subprocess.run([python, "-c", script, json.dumps(asked)],

@@ -15,7 +15,10 @@ import sys
 import tempfile
 import time
 import types
+from collections.abc import Callable
 from typing import Any
+
+from greedy_episodes import greedy_returns
 
 SCRIPTS = {"PPO": "ppo", "SAC": "sac_continuous_action"}
 FOUR = ("SAC",)  # step their environment themselves, and expect the four values of then; PPO's does Stable-Baselines3
@@ -73,26 +76,18 @@ def main() -> None:
         made = runpy.run_module(f"cleanrl.{SCRIPTS[asked['algorithm']]}", run_name="__main__")
         os.chdir(before)
     seconds = time.perf_counter() - began
-    print(json.dumps({"seconds": seconds, "curve": curve,
-                      "returns": greedy(made, gymnasium.make(asked["environment"]), asked["episodes"])}))
+    print(json.dumps({"seconds": seconds, "curve": curve, "returns": greedy_returns(asked, policy_of(made))}))
 
 
-def greedy(made: dict[str, Any], environment: Any, episodes: int) -> list[float]:
-    """Returns of episodes by the policy that a script left behind: its likeliest choice, or its mean."""
+def policy_of(made: dict[str, Any]) -> Callable[[Any], Any]:
+    """The policy that a script left behind: its likeliest choice, or its mean."""
     import numpy as np
     import torch
 
+    @torch.no_grad()
     def act(observation: Any) -> Any:
         if "agent" in made:
             return made["agent"].actor(torch.from_numpy(observation).float()[None]).argmax(-1).item()
         return made["pg"].get_action(np.array([observation]), "cpu")[2][0].numpy()
 
-    found = []
-    with torch.no_grad():
-        for episode in range(episodes):
-            (observation, _), over, total = environment.reset(seed=1000 if episode == 0 else None), False, 0.0
-            while not over:
-                observation, reward, terminated, truncated, _ = environment.step(act(observation))
-                total, over = total + float(reward), terminated or truncated
-            found.append(total)
-    return found
+    return act

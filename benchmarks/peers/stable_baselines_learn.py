@@ -10,15 +10,15 @@ import json
 import sys
 import time
 
+from greedy_episodes import greedy_returns
+
 
 def main() -> None:
     asked = json.loads(sys.argv[1])
-    import gymnasium
     import stable_baselines3
     import torch
     from stable_baselines3.common.callbacks import BaseCallback
     from stable_baselines3.common.env_util import make_vec_env
-    from stable_baselines3.common.evaluation import evaluate_policy
 
     torch.set_num_threads(asked["threads"])
 
@@ -43,7 +43,5 @@ def main() -> None:
     curve, began = Curve(), time.perf_counter()
     model.learn(asked["frames"], callback=curve)
     seconds = time.perf_counter() - began
-    one = stable_baselines3.common.monitor.Monitor(gymnasium.make(asked["environment"]))
-    one.reset(seed=1000)
-    returns, _ = evaluate_policy(model, one, n_eval_episodes=asked["episodes"], return_episode_rewards=True)
+    returns = greedy_returns(asked, lambda observation: model.predict(observation, deterministic=True)[0])
     print(json.dumps({"seconds": seconds, "curve": curve.rows, "returns": returns}))
