@@ -25,12 +25,12 @@ CHOICES = EnvironmentSpec("choices", (3,), "float32", 4)
 NUMBERS = EnvironmentSpec("numbers", (3,), "float32", 2, actions=ActionSpec("tanh_normal", (0, 0)))
 
 
-def built(spec: EnvironmentSpec, **fields: Any) -> tuple[Any, Any, Any]:
+def built(spec: EnvironmentSpec, network_name: str = "mlp", **fields: Any) -> tuple[Any, Any, Any]:
     """The algorithm, its network and its configuration; the target network's weights are not the network's."""
-    config = RunConfig.build("x", algorithm="sac", critic_size=16, **{"discount": 0.9, **fields})
+    config = RunConfig.build("x", algorithm="sac", **{"critic_size": 16, "discount": 0.9, **fields})
     one = algorithms.build(config, spec=spec)
-    network = networks.build("mlp", spec=spec, heads=one.heads, seed=0)
-    one.prepare(networks.build("mlp", spec=spec, heads=one.heads, seed=1))
+    network = networks.build(network_name, spec=spec, heads=one.heads, seed=0)
+    one.prepare(networks.build(network_name, spec=spec, heads=one.heads, seed=1))
     return one, network, config.hyperparameters
 
 
@@ -79,6 +79,27 @@ def test_losses_where_actions_are_choices() -> None:
                 "temperature_loss": 0.3 * (entropy - 0.5 * math.log(4))}
     for name, value in expected.items():
         assert float(loss.scalars[name]) == pytest.approx(float(value), rel=1e-4), name
+
+
+@pytest.mark.parametrize("name", ["mlp", "mlp-256"])
+def test_a_loss_asks_critics_three_times_and_leaves_acting_its_values(name: str) -> None:
+    one, network, config = built(NUMBERS, name)
+    asked: list[str] = []
+    for whose, critics in (("online", network.critics), ("target", one._target.network.critics)):
+        critics.register_forward_hook(lambda *_, whose=whose: asked.append(whose))
+    batch = batch_for(NUMBERS)
+    one.loss(network, batch=batch, config=config)
+    assert asked == ["target", "online", "online"], "the targets', the critics' and the policy's"
+    assert all(one.outputs(each, batch).value.abs().min() > 0 for each in (network, one._target.network))
+
+
+def test_the_paper_s_network_has_policy_and_critics_of_two_layers_of_256() -> None:
+    _, network, _ = built(NUMBERS, "mlp-256", critic_size=256)
+    sizes = {name: tuple(weight.shape) for name, weight in network.named_parameters() if weight.ndim == 2}
+    critics = {f"critics.{layer}.{number}.weight": shape for number in range(2)
+               for layer, shape in (("first", (256, 3 + 2)), ("second", (256, 256)), ("last", (1, 256)))}
+    assert sizes == {"torso.hidden.0.weight": (256, 3), "torso.hidden.2.weight": (256, 256),
+                     "policy.weight": (4, 256), **critics}
 
 
 def test_critic_loss_where_actions_are_numbers() -> None:

@@ -18,7 +18,7 @@ from workbench.errors import InvalidInput, NotLive, OutOfBounds, UnknownName, Wo
 # Names of networks. They stand here because validation must not load torch; a test compares them with the registry.
 NETWORKS = (
     "football", "football-lstm", "impala-deep", "impala-deep-lstm", "impala-shallow", "impala-shallow-lstm", "mlp",
-    "mlp-lstm", "nature", "nature-lstm", "small-cnn", "small-cnn-lstm",
+    "mlp-256", "mlp-256-lstm", "mlp-lstm", "nature", "nature-lstm", "small-cnn", "small-cnn-lstm",
 )  # fmt: skip
 
 # Fields on which weights depend: a fork cannot change them.

@@ -51,7 +51,12 @@ class ActorCritics(nn.Module):
         actions: one choice, or numbers, which critics take beside the features.
         critic_size: units of the critics' hidden layers.
         lstm_size: 0 for no LSTM.
+
+    Attributes:
+        gives_values: whether a call computes `value`, otherwise zeros; a loss has no use for it.
     """
+
+    gives_values = True
 
     def __init__(
         self, torso: Torso, critic_torso: Torso, *, actions: ActionSpec, critic_size: int, lstm_size: int = 0
@@ -87,7 +92,7 @@ class ActorCritics(nn.Module):
                 seen = features
             logits = self.policy(features)
             with torch.no_grad():
-                value = self._value(seen, logits)
+                value = self._value(seen, logits) if self.gives_values else logits.new_zeros(steps, batch)
         return PolicyCriticsOutput(logits, value, seen), state
 
     def q_values(self, features: Tensor, actions: Tensor | None, *, frozen: bool = False) -> Tensor:

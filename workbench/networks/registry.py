@@ -23,7 +23,17 @@ from workbench.networks.actor_critics import ActorCritics
 from workbench.networks.dueling import DuelingNetwork
 from workbench.networks.normalization import Observed, needs_observed
 from workbench.networks.policy_value import PolicyValueNetwork
-from workbench.networks.torsos import MLP, ImpalaDeep, Joined, football, impala_shallow, nature, small_cnn
+from workbench.networks.torsos import (
+    MLP,
+    MLP256,
+    ImpalaDeep,
+    Joined,
+    Numbers,
+    football,
+    impala_shallow,
+    nature,
+    small_cnn,
+)
 from workbench.trajectory import EnvironmentSpec
 
 NetworkFactory = Callable[[EnvironmentSpec], nn.Module]
@@ -35,9 +45,11 @@ _TORSOS: dict[str, Callable[[tuple[int, ...]], Any]] = {
     "impala-deep": ImpalaDeep,
     "impala-shallow": impala_shallow,
     "mlp": MLP,
+    "mlp-256": MLP256,
     "nature": nature,
     "small-cnn": small_cnn,
 }
+_OF_VECTORS = (MLP, MLP256, Numbers)
 _AXES = {"policy_logits": ("T", "B", "actions"), "q_values": ("T", "B", "actions"), "value": ("T", "B")}
 NAMES: tuple[str, ...] = tuple(sorted(f"{name}{memory}" for name in _TORSOS for memory in ("", "-lstm")))
 
@@ -83,16 +95,20 @@ def build(
 
 def _from_name(name: str, spec: EnvironmentSpec, heads: Heads) -> nn.Module:
     lstm_size = heads.lstm_size if name.endswith("-lstm") else 0
-    torso = partial(_torso, _TORSOS[name.removesuffix("-lstm")], spec)
+    make = _TORSOS[name.removesuffix("-lstm")]
+    torso = partial(_torso, make, spec)
     if heads.output is QValueOutput:
         return DuelingNetwork(torso(), num_actions=spec.num_actions, lstm_size=lstm_size,
                               dueling_size=heads.dueling_size)
     if heads.output is PolicyCriticsOutput:
-        return ActorCritics(torso(), torso(), actions=spec.actions, critic_size=heads.critic_size, lstm_size=lstm_size)
+        critic_torso = _torso(Numbers, spec) if make is MLP256 else torso()  # critics have two such layers themselves
+        return ActorCritics(torso(), critic_torso, actions=spec.actions, critic_size=heads.critic_size,
+                            lstm_size=lstm_size)
     if heads.output is not PolicyValueOutput:
         raise NetworkFailed(f"no network that ships gives {heads.output.__name__}, which the algorithm asks for. Pass "
                             "one of your own: network=...")
-    value_torso = torso() if name == "mlp" else None  # so the value's large gradients do not disturb a small policy
+    # A small policy has a torso of its own, which the value's large gradients would disturb.
+    value_torso = torso() if make in _OF_VECTORS and not lstm_size else None
     return PolicyValueNetwork(torso(), actions=spec.actions, value_torso=value_torso, lstm_size=lstm_size,
                               popart=heads.popart)
 
@@ -101,9 +117,9 @@ def _torso(make: Callable[[tuple[int, ...]], Any], spec: EnvironmentSpec) -> Any
     """A torso for the observation's only array, or for all of its parts."""
     if [part.name for part in spec.seen] == [""]:
         return make(spec.seen[0].shape)
-    if not spec.shows_images and make is not MLP:
+    if not spec.shows_images and make not in _OF_VECTORS:
         make(spec.seen[0].shape)  # raises, because it needs images
-    return Joined({part.name: part.shape for part in spec.seen}, make)
+    return Joined({part.name: part.shape for part in spec.seen}, make, make if make in _OF_VECTORS else MLP)
 
 
 def _from_factory(factory: NetworkFactory, spec: EnvironmentSpec) -> nn.Module:

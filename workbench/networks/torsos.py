@@ -66,11 +66,13 @@ def keep_dense_in(network: nn.Module, dtype: torch.dtype) -> None:
 class MLP(nn.Module):
     """Two hidden layers of tanh, 64 wide: the field's usual for CartPole and MuJoCo (arXiv 1707.06347, section 6.1)."""
 
-    def __init__(self, shape: Shape, *, width: int = 64) -> None:
+    width, activation = 64, nn.Tanh
+
+    def __init__(self, shape: Shape) -> None:
         super().__init__()
-        self.features = width
-        first, second = nn.Linear(math.prod(shape), width), nn.Linear(width, width)
-        self.hidden = nn.Sequential(first, nn.Tanh(), second, nn.Tanh())
+        self.features = self.width
+        first, second = nn.Linear(math.prod(shape), self.width), nn.Linear(self.width, self.width)
+        self.hidden = nn.Sequential(first, self.activation(), second, self.activation())
         for layer in (first, second):
             orthogonal(layer, SQRT2)
 
@@ -81,6 +83,24 @@ class MLP(nn.Module):
             features = features / 255
         hidden: Tensor = self.hidden(features)
         return hidden
+
+
+class MLP256(MLP):
+    """Two hidden layers of ReLU, 256 wide: SAC's (arXiv 1812.05905, table 1)."""
+
+    width, activation = 256, nn.ReLU
+
+
+class Numbers(nn.Module):
+    """No layers: observations of any shape as numbers."""
+
+    def __init__(self, shape: Shape) -> None:
+        super().__init__()
+        self.features = math.prod(shape)
+
+    def forward(self, observation: Tensor) -> Tensor:
+        """Features [N, F], float32."""
+        return _numbers(observation)
 
 
 class Convolutions(nn.Module):
@@ -193,19 +213,22 @@ def football(shape: Shape) -> ImpalaDeep:
 
 
 class Joined(nn.Module):
-    """Concatenated features of an observation's parts: each image has its own torso, all vectors share one MLP.
+    """Concatenated features of an observation's parts: each image has its own torso, all vectors share one.
 
     Args:
-        images: makes the torso of an image.
+        images, vectors: make the torso of an image, and that of all vectors side by side.
     """
 
-    def __init__(self, shapes: Mapping[str, Shape], images: Callable[[Shape], nn.Module]) -> None:
+    def __init__(
+        self, shapes: Mapping[str, Shape], images: Callable[[Shape], nn.Module],
+        vectors: Callable[[Shape], nn.Module] = MLP,
+    ) -> None:
         super().__init__()
         self._images = [name for name, shape in shapes.items() if len(shape) == 3]
         self._vectors = [name for name, shape in shapes.items() if len(shape) != 3]
         self.images = nn.ModuleList([images(shapes[name]) for name in self._images])
         numbers = sum(math.prod(shapes[name]) for name in self._vectors)
-        self.vectors = MLP((numbers,)) if numbers else None
+        self.vectors = vectors((numbers,)) if numbers else None
         parts = [*self.images, *([self.vectors] if self.vectors is not None else [])]
         self.features = sum(int(part.features) for part in parts)
 

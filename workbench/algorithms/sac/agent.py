@@ -7,7 +7,8 @@ transitions here: x_t, a_t, r_{t+1}, x_{t+1}.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any, cast
 
@@ -62,13 +63,15 @@ class SAC(Algorithm):
 
     def loss(self, network: Network, *, batch: Batch, config: SACConfig) -> Loss:
         """Losses of critics, policy and temperature, as means over the T·B transitions of a batch."""
-        seen = with_finals(batch)
-        output: PolicyCriticsOutput = self.outputs(network, seen.batch)
+        seen, copied = with_finals(batch), cast(Network, self._target.network)
+        online, target = _with_critics(network), _with_critics(copied)
+        with _without_values(online, target):
+            output: PolicyCriticsOutput = self.outputs(network, seen.batch)
+            with torch.no_grad():
+                later = self.outputs(copied, seen.batch).features[1:]
         logits, features = seen.of_steps(output.policy_logits)[:-1].float(), seen.of_steps(output.features)[:-1]
-        online, target = _with_critics(network), _with_critics(cast(Network, self._target.network))
         temperature = self.log_temperature.exp().detach()
         with torch.no_grad():
-            later = self.outputs(cast(Network, self._target.network), seen.batch).features[1:]
             values, _ = self._values(target, later, output.policy_logits[1:].float().detach(), temperature)
             bootstraps = torch.cat([batch.bootstrap_value[:1], seen.bootstraps(values, first=1)])
             r_t, discount_t = self.rewards_and_discounts(replace(batch, bootstrap_value=bootstraps), config)
@@ -157,6 +160,18 @@ class SAC(Algorithm):
         self.log_temperature.copy_(state["log_temperature"])
         if "sampling" in state:  # of a checkpoint from before the learner kept it
             self.training_generator.set_state(state["sampling"].cpu())
+
+
+@contextmanager
+def _without_values(*networks: Any) -> Iterator[None]:
+    """In this block networks that can leave the value out do, see `ActorCritics`."""
+    for network in networks:
+        network.gives_values = False
+    try:
+        yield
+    finally:
+        for network in networks:
+            network.gives_values = True
 
 
 def _with_critics(network: Any) -> Any:
