@@ -44,7 +44,8 @@ class RunConfig:
                             "launch(wrappers=[...]) sets it, and their code lies with the run")
     frame_stack: int = setting(0, "frames that the network sees at once; 0: as the environment has it, 4 for Atari",
                                unit="frames", low=0, high=64, source="Mnih et al. 2015")
-    network: str | None = setting(None, "network name; None: chosen by the observations")
+    network: str | None = setting(None, f"{', '.join(name for name in NETWORKS if not name.endswith('-lstm'))}, each "
+                                  "also with -lstm after it; None: chosen by the observations")
     actors: int = setting(2, "actor processes (change with scale)", unit="processes", low=1, high=4096)
     envs_per_actor: int = setting(16, "environments per actor", unit="environments", low=1, high=4096)
     groups_per_actor: int = setting(2, "groups in flight per actor: one steps while the others wait for actions",
