@@ -110,8 +110,8 @@ def plain(text: str) -> str:
 
 
 def output(body: str, style: str = "") -> str:
-    """`body` as HTML in which the page typesets no mathematics, even between two dollar signs."""
-    return f'<div class="mathjax_ignore" style="{style}">{body}</div>'
+    """`body` as HTML that scrolls where it is too wide, and has no mathematics, even between two dollar signs."""
+    return f'<div class="mathjax_ignore" style="overflow-x:auto;{style}">{body}</div>'
 
 
 def counted(count: int | str, nouns: str) -> str:
