@@ -11,8 +11,8 @@ import pytest
 
 import workbench as wb
 from workbench.config import ALGORITHMS, RunConfig, settings
-from workbench.config.own_algorithm import ARGUMENTS, config_class, described
-from workbench.errors import AlgorithmFailed, InvalidInput, NotLive, OutOfBounds, UnknownName, WrongType
+from workbench.config.own_algorithm import ARGUMENTS, check_described, config_class, described
+from workbench.errors import AlgorithmFailed, InvalidInput, NotLive, OutOfBounds, RunFailed, UnknownName, WrongType
 from workbench.running.starting import check_name, checked_config, stem_for
 from workbench.widgets.panel import dashboard
 
@@ -205,9 +205,42 @@ class FailsLater(Bonus):
 
 
 @pytest.mark.full
-def test_what_a_loss_raises_later_is_told_with_its_traceback(home: Path) -> None:
-    with pytest.raises(AlgorithmFailed, match=r"raised ArithmeticError in update \d: the sixth time"):
-        wb.launch("CartPole-v1", algorithm=FailsLater, **SMALL).wait(updates=50, timeout_s=120, progress=False)
+def test_a_loss_that_fails_leaves_a_checkpoint_from_which_a_mended_class_goes_on(home: Path) -> None:
+    raised = AlgorithmFailed, RunFailed  # by launch, or by wait
+    with pytest.raises(raised, match=r"raised ArithmeticError in update \d: the sixth time"):
+        wb.launch("CartPole-v1", algorithm=FailsLater, name="later", bonus=0.02, **SMALL).wait(
+            updates=50, timeout_s=120, progress=False)
+    (kept,) = wb.attach("later").checkpoints
+    assert (kept.meta["reason"], kept.updates) == ("failed", 5)
+    with pytest.raises(InvalidInput, match="trains by FailsLater, and goes on with a class of yours of that name"):
+        wb.resume("later", algorithm=Bonus)
+    config = type("Config", (Bonus.Config,), {"__annotations__": {"more": "float"}, "more": 3.0})
+    mended = type("FailsLater", (Bonus,), {"Config": config})
+    run = wb.resume("later", algorithm=mended, progress=False)
+    run.wait(updates=kept.updates + 20, timeout_s=120, progress=False)
+    assert (run.config.value("bonus"), run.config.value("more")) == (0.02, 3.0)
+    assert "started again, with a mended class of its algorithm" in set(run.events["message"])
+    with pytest.raises(InvalidInput, match="Stop it first"):
+        wb.resume("later", algorithm=mended)
+    run.stop()
+
+
+def test_a_class_that_was_changed_since_its_import_is_not_trained_with_the_fields_of_then() -> None:
+    description = described(Bonus.Config, taken=TAKEN)
+    check_described(Bonus, description)
+    edited = type("Bonus", (Bonus,), {"Config": type("Config", (Bonus.Config,), {
+        "__annotations__": {"bonus": "float"}, "bonus": 0.05})})
+    with pytest.raises(AlgorithmFailed, match=r"has bonus=0\.05 in its file, and had bonus=0\.01 when it was imported"):
+        check_described(edited, description)
+    del description["fields"]["patience"]
+    with pytest.raises(AlgorithmFailed, match="has patience=None in its file, and had no patience when"):
+        check_described(Bonus, description)
+
+
+@pytest.mark.parametrize(("name", "meant"), [("min", "low"), ("max", "high"), ("liv", "live")])
+def test_a_setting_refuses_what_it_does_not_know(name: str, meant: str) -> None:
+    with pytest.raises(UnknownName, match=f"unknown argument of setting '{name}'. Did you mean '{meant}'"):
+        wb.setting(0.1, "weight", **{name: 1})
 
 
 @pytest.mark.parametrize("algorithm", [print, 3, None, int, Bonus.__new__(Bonus)])

@@ -25,7 +25,7 @@ from typing import Any
 from workbench.config.algorithms import ALGORITHMS
 from workbench.config.hyperparameters import DemonstrationsConfig, EpochsConfig, LearningConfig, ReplayConfig
 from workbench.config.settings import GROUPS, KINDS, Setting, settings
-from workbench.errors import InvalidInput, UnknownName, printable
+from workbench.errors import AlgorithmFailed, InvalidInput, UnknownName, printable
 
 _ALGORITHM = "workbench.algorithms.interface", "Algorithm"  # which loads torch
 _BASES = {base.__name__: base for base in (LearningConfig, EpochsConfig, ReplayConfig, DemonstrationsConfig)}
@@ -95,6 +95,18 @@ def described(config: type, *, taken: Mapping[str, Any]) -> dict[str, Any]:
     config_class(text)
     description: dict[str, Any] = json.loads(text)
     return description
+
+
+def check_described(algorithm: Any, description: Mapping[str, Any]) -> None:
+    """Raises AlgorithmFailed unless the class of an algorithm has the fields and defaults of a run's description."""
+    here, there = ({name: entry["default"] for name, entry in each["fields"].items()}
+                   for each in (described(algorithm.Config, taken={}), description))
+    for name in sorted(here.keys() | there.keys()):
+        if here.get(name) != there.get(name) or (name in here) != (name in there):
+            now, then = (f"{name}={each[name]!r:.100}" if name in each else f"no {name}" for each in (here, there))
+            raise AlgorithmFailed(
+                f"{algorithm.__name__}.Config has {now} in its file, and had {then} when it was imported for the "
+                f"launch. Restart the kernel, or importlib.reload({algorithm.__module__}) and take its class.")
 
 
 def _written(each: type, known: Mapping[str, dict[str, Any]]) -> Iterator[tuple[str, dict[str, Any]]]:

@@ -96,8 +96,26 @@ class Setting:
                               f"[{readable(low)}, {readable(high)}]{unit}.")
 
 
+_OPTIONS = {field.name for field in dataclasses.fields(Setting)} - {"name", "kind", "default", "help", "optional"}
+
+
 def setting(default: Any, help: str, **more: Any) -> Any:
-    """A dataclass field with the metadata of a `Setting`."""
+    """A hyperparameter by its default and what it does in words, and, where they apply, these.
+
+    Args:
+        low, high: inclusive bounds of a number.
+        choices: all values of a text.
+        unit: shown beside it, such as "steps".
+        live: whether `run.tune` may change it while the run learns; the panel then has a slider for it.
+        scale: "log" for a slider that spans decades.
+        group: of live fields that it stands with: "learning", "exploration", "loss", "stop rules" or "system".
+        source: where the default is from.
+        words: its name in a panel, where that is not the field's.
+
+    Raises UnknownName for anything else.
+    """
+    if unknown := more.keys() - _OPTIONS:
+        raise UnknownName.among("argument of setting", min(unknown), _OPTIONS, synonyms={"min": "low", "max": "high"})
     metadata = {"help": help, **more}
     if isinstance(default, dict):
         return dataclasses.field(default_factory=dict, metadata=metadata)

@@ -11,6 +11,7 @@ from workbench import algorithms, networks
 from workbench.algorithms import Algorithm
 from workbench.checkpoints import Checkpoint
 from workbench.config import chosen, hardware
+from workbench.config.own_algorithm import check_described
 from workbench.environments.adapters.code_by_value import load_factory
 from workbench.environments.adapters.wrapping import Factory
 from workbench.learner.devices.choose import choose, for_inference
@@ -103,6 +104,8 @@ class Builder:
         """The trainer of the run's network and algorithm, on the device."""
         config, hyperparameters = self._state.config, self._state.hyperparameters
         own = load_factory(self._run.code / "algorithm.pkl")
+        if own is not None:
+            check_described(own, config.own_algorithm)
         if own is not None:
             self._check_own(own, factory)
         algorithm = algorithms.build(config, spec=self._spec, own=own).to(device.torch)

@@ -150,6 +150,9 @@ class Learner:
             self.learners.close()  # while all are there
             self.state.raise_failure()
             self.checkpoints.write_last()
+        except Exception:
+            self.checkpoints.write_at_failure()
+            raise
         finally:
             self.state.clock.run(False)
             self.state.batcher.close()

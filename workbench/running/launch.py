@@ -17,12 +17,13 @@ from workbench.environments.adapters.wrapping import Wrapper
 from workbench.errors import InvalidInput, StorageFailed, checked_arguments
 from workbench.launchers.contract import Launched, Launcher
 from workbench.rundir import RunDirectory, sealed
-from workbench.rundir.files import make_private
+from workbench.rundir.files import make_private, write_atomically
 from workbench.running import demonstrating, remote, waiting
 from workbench.running.connection import Control, stored_status
 from workbench.running.handle import Run, attach
 from workbench.running.progress import notify
 from workbench.running.starting import (
+    ALGORITHM_FILE,
     Factory,
     answers,
     begun,
@@ -36,6 +37,7 @@ from workbench.running.starting import (
     note_outage,
     started,
     stem_for,
+    with_algorithm,
     with_changes,
 )
 from workbench.wire import certificates
@@ -113,6 +115,7 @@ def launch(
 def resume(
     name: str | Path | Run,
     *,
+    algorithm: type | None = None,
     launcher: str | None = None,
     address: str | None = None,
     wait_ready: bool = True,
@@ -127,6 +130,8 @@ def resume(
         name: of a run of this machine; its address on a cluster, "ray://HOST:PORT/NAME", where it then goes on; or the
             URL of its copy in `storage`, "s3://bucket/runs/pong", which is copied here first unless a run of that name
             is here.
+        algorithm: the mended class of an algorithm of your own, in place of the one of that name with which the run
+            began; None: that one.
         launcher, address: where it goes on, see `launch`; None: where it was.
         trust_code: let code that was typed in a cell for it execute as you, wherever the run comes from; from then on
             it counts as yours.
@@ -147,6 +152,8 @@ def resume(
         name = restored(str(name), trust_code=Setting("trust_code", bool, False, "").check(trust_code))
     directory = rundir.find(name)
     if directory.is_copy:
+        if algorithm is not None:
+            raise InvalidInput(f"algorithm: {directory.name} runs on another machine. Resume it there with the class.")
         return _resumed_there(attach(name), launcher or address, {**changes}, trust_code=trust_code,
                               wait_s=ready_timeout_s if wait_ready else None, progress=progress)
     directory.check_own()
@@ -155,9 +162,13 @@ def resume(
     if directory.read()["state"] == "stopping":
         waiting.until_ended(control, ready_timeout_s)
     if answers(control):
+        if algorithm is not None:
+            raise InvalidInput(f"algorithm: {directory.name} is alive, and gets another class between two lives alone. "
+                               f"Stop it first: wb.attach({directory.name!r}).stop().")
         return _changed(Run(directory), {**changes})
     moved = moved_to(directory.config(), launcher, address)
-    prepare = _checked_to_go_on(directory, place, moved, {**changes}, address=address, trust_code=trust_code)
+    prepare = _checked_to_go_on(
+        directory, place, moved, {**changes}, algorithm=algorithm, address=address, trust_code=trust_code)
     return Run(directory, started(
         directory, place, prepare, wait_ready=wait_ready, ready_timeout_s=ready_timeout_s, progress=progress))
 
@@ -174,19 +185,23 @@ def begun_again(directory: RunDirectory, place: Launcher, **changes: Any) -> Lau
     if answers(control):
         _changed(Run(directory), changes)
         return None
-    prepare = _checked_to_go_on(directory, place, directory.config(), changes, address=None, trust_code=False)
+    prepare = _checked_to_go_on(
+        directory, place, directory.config(), changes, algorithm=None, address=None, trust_code=False)
     return begun(directory, place, prepare)
 
 
 def _checked_to_go_on(
-    directory: RunDirectory, place: Launcher, moved: RunConfig, changes: dict[str, Any], *, address: str | None,
-    trust_code: bool,
+    directory: RunDirectory, place: Launcher, moved: RunConfig, changes: dict[str, Any], *, algorithm: type | None,
+    address: str | None, trust_code: bool,
 ) -> Callable[[], None]:
     """What prepares the run's directory for another life, once all that may refuse it has been checked.
 
     Args:
         moved: its configuration, by the launcher and the address where it goes on.
     """
+    mended = None
+    if algorithm is not None:
+        moved, mended = with_algorithm(moved, algorithm)
     config = with_changes(moved, moved.ending_warm_up(changes, stored_status(directory).updates))
     check_goes_on(directory, config)
     check_parent(directory)
@@ -204,6 +219,9 @@ def _checked_to_go_on(
             raise StorageFailed(f"cannot write {directory.path}/token: {error.strerror}. Make room there.") from None
         certificates.remove(directory)  # whoever made the run's files may have its key
         record = directory.read()
+        if mended is not None:
+            write_atomically(directory.code / ALGORITHM_FILE, mended)
+            directory.write(mended=record.get("lives", 0) + 1)  # the life that is to say so
         directory.write(
             state="starting", error=None, supervisor_pid=None, config=config.to_json(),
             config_before=record.get("config_before") or record["config"],  # until a supervisor has recorded the change

@@ -44,8 +44,9 @@ class ChangeEvents:
             return
         before, after = RunConfig.from_json(json), self._resumed_with
         kinds: dict[str, list[str]] = {"tune": [], "scale": [], "move": []}
+        known = before.all_settings().keys() - {"own_algorithm"}  # a mended class may have other fields
         for name, setting in after.all_settings().items():
-            if before.value(name) != after.value(name):
+            if name in known and before.value(name) != after.value(name):
                 kinds["scale" if name == "actors" else "tune" if setting.live else "move"].append(name)
         for kind, names in kinds.items():
             if names:

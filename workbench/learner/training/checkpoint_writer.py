@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import asdict
 from functools import partial
 from pathlib import Path
@@ -47,7 +48,7 @@ class CheckpointWriter:
 
     def begin(self, schedule: Schedule) -> None:
         """Count the time to the next checkpoint from now on; `schedule` says when one may be written."""
-        self._schedule = schedule
+        self._schedule, self._updates_before = schedule, self._state.parts.trainer.updates
         self._written_at, self._longest_s = time.monotonic(), schedule.first_checkpoint_s
         self._best_from = self._written_at + _BEST_AFTER_S
         best = checkpoints.best(checkpoints.every(self._run.checkpoints))
@@ -99,6 +100,15 @@ class CheckpointWriter:
                 raise StorageFailed(self._storage.warning)
             self._commands.run_pending()
             self._commands.wait(_TRY_AGAIN_S)
+
+    def write_at_failure(self) -> None:
+        """Keep what was learnt since the life began, where that can be; the failure is raised anyway."""
+        state, trainer = self._state, self._state.parts.trainer
+        alone = state.learners.size == 1 and self._schedule.keeps_its_end
+        if alone and trainer.updates > self._updates_before:
+            with suppress(Exception):  # a device that failed gives no weights, a full disk takes none
+                if all(bool(weights.isfinite().all()) for weights in trainer.network.parameters()):
+                    self.write("failed")
 
     # ---- what -------------------------------------------------------------------------------------------------------
 
@@ -193,4 +203,7 @@ class NoCheckpoints:
         """Nothing to do."""
 
     def write_last(self) -> None:
+        """Nothing to do."""
+
+    def write_at_failure(self) -> None:
         """Nothing to do."""
