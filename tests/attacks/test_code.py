@@ -269,7 +269,7 @@ def test_what_is_no_plain_file_of_code_is_refused_at_once(
         file.symlink_to(real)
     elif how == "large":
         real.rename(file)
-        monkeypatch.setattr(sealed, "_LARGEST", 100)
+        monkeypatch.setattr(sealed, "LARGEST", 100)
     else:
         hostile.replaced(file, how)
     with pytest.raises(AccessDenied, match="is not read: "):

@@ -10,8 +10,9 @@ import pytest
 
 from workbench.environments import make
 from workbench.environments.adapters import sent_modules
-from workbench.environments.adapters.code_by_value import dumps, loads
-from workbench.errors import EnvironmentFailed, InvalidInput
+from workbench.environments.adapters.code_by_value import dumps, load_factory, loads
+from workbench.errors import AlgorithmFailed, EnvironmentFailed, InvalidInput, NetworkFailed
+from workbench.rundir import sealed
 from workbench.testing import CountingEnv, check_environment
 
 # What a kernel does with a cell: compiled under a file name that is not on disk, its lines known to linecache alone.
@@ -110,7 +111,7 @@ def test_what_cannot_be_sent_is_said_before_anything_starts():
         dumps(lambda: lock)
 
 
-def test_code_that_cannot_be_loaded_here_is_an_environment_that_failed(tmp_path, monkeypatch):
+def test_code_that_cannot_be_loaded_here_says_whose_it_is(home, tmp_path, monkeypatch):
     (tmp_path / "installed").mkdir()
     (tmp_path / "installed" / "vanishing.py").write_text("def build(): pass")
     monkeypatch.setattr(sent_modules, "_installed", lambda: ({tmp_path / "installed"}, set()))
@@ -120,8 +121,11 @@ def test_code_that_cannot_be_loaded_here_is_an_environment_that_failed(tmp_path,
     data = dumps(vanishing.build)
     (tmp_path / "installed" / "vanishing.py").unlink()
     monkeypatch.delitem(sys.modules, "vanishing")
-    with pytest.raises(EnvironmentFailed, match="could not be loaded in another process: ModuleNotFoundError"):
-        loads(data)
+    for failure in (EnvironmentFailed, NetworkFailed, AlgorithmFailed):
+        path = tmp_path / f"{failure.__name__.removesuffix('Failed').lower()}.pkl"
+        path.write_bytes(sealed.sealed(path.name, data))
+        with pytest.raises(failure, match="could not be loaded in another process: ModuleNotFoundError"):
+            load_factory(path)
 
 
 def test_a_loaded_factory_makes_environments():

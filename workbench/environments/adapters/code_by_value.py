@@ -21,9 +21,11 @@ import cloudpickle
 
 from workbench.environments.adapters import sent_modules
 from workbench.environments.adapters.wrapping import Factory, Wrapped
-from workbench.errors import EnvironmentFailed, InvalidInput
+from workbench.errors import AlgorithmFailed, EnvironmentFailed, InvalidInput, NetworkFailed, WorkbenchError
 from workbench.rundir import sealed
 from workbench.rundir.files import absolute
+
+_FAILURES = {"environment": EnvironmentFailed, "network": NetworkFailed, "algorithm": AlgorithmFailed}
 
 
 class _SourceCollector(cloudpickle.Pickler):  # type: ignore[misc]  # cloudpickle has no types
@@ -69,13 +71,13 @@ def dumps(factory: Factory | Wrapped, *, imports: Iterable[str] = ()) -> bytes:
         (sources, absolute(sys.path), file.getvalue(), modules, unsent))
 
 
-def loads(data: bytes) -> Any:
+def loads(data: bytes, *, failure: type[WorkbenchError] = EnvironmentFailed) -> Any:
     """The argument of `dumps`: a factory or wrappers.
 
     Runs the code in `data`: only for bytes from `rundir.sealed`, or from this process's own parent.
 
-    Its source lines show in later tracebacks of this process. Raises EnvironmentFailed if its code cannot be loaded
-    here, for instance because it imports a module that does not exist.
+    Its source lines show in later tracebacks of this process. Raises `failure` if its code cannot be loaded here, for
+    instance because it imports a module that does not exist.
     """
     sources, path, payload, modules, unsent = (*pickle.loads(data), {}, {})[:5]  # noqa: S301  # see above
     sys.path.extend(entry for entry in path if entry not in sys.path and Path(entry).exists())
@@ -87,7 +89,7 @@ def loads(data: bytes) -> Any:
         with sent_modules.importable(modules):
             return pickle.loads(payload)  # noqa: S301
     except Exception as error:
-        raise EnvironmentFailed(
+        raise failure(
             f"code of this run could not be loaded in another process: {_why(error, unsent)}\n\n"
             + traceback.format_exc().rstrip()) from error
 
@@ -102,10 +104,10 @@ def _why(error: Exception, unsent: dict[str, str]) -> str:
 
 
 def load_factory(path: Path, *, trust_code: bool = False) -> Any:
-    """The factory, or the wrappers, in a run's file; None if there is no such file.
+    """The factory, the wrappers or the class in a run's file; None if there is no such file.
 
-    Raises AccessDenied for code that no launch of this user wrote here, unless the user trusts it; see
-    `rundir.sealed`.
+    Raises AccessDenied for code that no launch of this user wrote here, unless the user trusts it, see
+    `rundir.sealed`; EnvironmentFailed, NetworkFailed or AlgorithmFailed, by the file's name, as `loads`.
     """
     code = sealed.read(path, trust_code=trust_code)
-    return None if code is None else loads(code)
+    return None if code is None else loads(code, failure=_FAILURES[path.stem])
