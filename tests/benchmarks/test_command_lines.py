@@ -104,7 +104,7 @@ WRONG = [
     ("environments.py", "learn cartpole actor=2", "Did you mean 'actors'"),
     ("environments.py", "learn cartpole learning_rate=7e9", "learning_rate"),
     ("environments.py", "learn pong --preset atari-few", "Did you mean 'atari-few-cores'"),
-    ("environments.py", "learn pong algorithm=sac --preset atari-few-cores", "is for vtrace and r2d2"),
+    ("environments.py", "learn pong algorithm=sac --preset atari-few-cores", "is for vtrace, r2d2, ppo"),
     ("environments.py", "learn cartpole --results nowhere", "there is no directory 'nowhere'"),
     ("environments.py", "learn cartpole --report --name no-such-run", "no-such-run"),
     ("first_hour.py", "--parts lap", "'lap' is none of lab, launch"),

@@ -229,7 +229,7 @@ def preset_of(environment: str, name: str | None, *, algorithm: str) -> Preset |
     if name not in by_name:
         raise UnknownName.among(f"preset of {environment}", str(name), [*by_name, NONE])
     if algorithm not in by_name[name].algorithms:
-        raise InvalidInput(f"preset={name!r} is for {' and '.join(by_name[name].algorithms)}, not for {algorithm!r}.")
+        raise InvalidInput(f"preset={name!r} is for {', '.join(by_name[name].algorithms)}, not for {algorithm!r}.")
     return by_name[name]
 
 
