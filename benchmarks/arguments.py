@@ -88,6 +88,10 @@ class Parser(argparse.ArgumentParser):
                          formatter_class=argparse.RawDescriptionHelpFormatter, **fields)
         self._environments: list[str] = []
 
+    def add_argument(self, *names: Any, **fields: Any) -> argparse.Action:
+        """As of argparse, which otherwise says of words that may be left out that they are required."""
+        return super().add_argument(*names, **({"default": ()} if fields.get("nargs") == "*" else {}) | fields)
+
     # --- what many scripts have -------------------------------------------------------------------------------------
 
     def whole(self, name: str, default: int | None, what: str, *, least: int = 1, most: int = 1000,

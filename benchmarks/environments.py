@@ -21,12 +21,13 @@ import shlex
 import statistics
 import subprocess
 import sys
+import time
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from arguments import RESULTS, Parser, folder, whole, written
+from arguments import RESULTS, Parser, whole, written
 from environment_speed import GROUPS, MOST_GAMES, NAMES, WAYS, Rate, family, in_own_process
 from learning import (
     WINDOW,
@@ -46,6 +47,7 @@ if TYPE_CHECKING:
     from workbench.config import RunConfig
 
 LOOK_S = 10.0
+SAY_S = 60.0
 POINTS = 500  # of the CSV, at most twice as many
 KEPT = 0.9  # of the bare environments' steps/s, which an actor is to keep
 Measured = tuple[str, int, str]  # environment, number of games, way
@@ -80,7 +82,8 @@ def learn(given: argparse.Namespace) -> None:
             name, task.environment, preset=given.preset, seed=given.seed, **fields_of(given.fields))
     if not given.report:
         follow(run, task, minutes=given.minutes)
-        run.stop()
+        if run.status.alive:
+            run.stop()
     left_out = {"--report", "--results", str(given.results)}  # neither is of the run
     words = [word for word in sys.argv[1:] if word not in left_out]
     command = "python " + shlex.join(["benchmarks/environments.py", *words])
@@ -109,20 +112,21 @@ def fields_of(words: list[str]) -> dict[str, Any]:
 
 
 def follow(run: wb.Run, task: Task, *, minutes: float) -> None:
-    """Return when the mean reaches the task's target, or after `minutes` of training; say each minute where it stands.
+    """Return when the mean reaches the task's target, or after `minutes` of training; say at once and then each minute
+    where it stands.
 
     Raises RunFailed.
     """
-    said = 0.0
+    say_at = 0.0
     while (status := run.status).time_s < 60 * minutes:
-        if (measure := measure_of(run)) in run.metric_names:
-            recent = episodes_of(run)[measure].tail(task.window)
-            if status.time_s - said >= 60:
-                said = status.time_s
-                print(f"{said / 60:.0f} min: {measure} {recent.mean():.3f} of {len(recent)}; {status.line()}",
-                      flush=True)
-            if len(recent) == task.window and recent.mean() >= task.target:
-                return
+        measure = measure_of(run)
+        recent = episodes_of(run)[measure].tail(task.window) if measure in run.metric_names else ()
+        if time.monotonic() >= say_at:
+            say_at = time.monotonic() + SAY_S
+            mean = f"{measure} {recent.mean():.3f} of {len(recent)}; " if len(recent) else ""
+            print(f"{status.time_s / 60:.0f} min: {mean}{status.line()}", flush=True)
+        if len(recent) == task.window and recent.mean() >= task.target:
+            return
         with suppress(wb.errors.WaitTimeout):
             run.wait(timeout_s=LOOK_S, progress=False)
             return
@@ -291,8 +295,8 @@ def arguments(words: list[str] | None = None) -> argparse.Namespace:
     one.whole("--seed", 1, "seed", least=0, most=2**31)
     one.whole("--episodes", 20, "episodes that the last checkpoint plays greedily", least=0)
     one.add_argument("--report", action="store_true", help="write results of what is there only")
-    one.add_argument("--results", type=folder, default=RESULTS, metavar="DIRECTORY",
-                     help="where they are written (default: benchmarks/results)")
+    one.add_argument("--results", type=Path, default=RESULTS, metavar="DIRECTORY",
+                     help="where they are written; made if it is not there (default: benchmarks/results)")
     one.set_defaults(command=learn)
     given = parser.parse_args(words)
     if given.command is learn:
@@ -303,14 +307,20 @@ def arguments(words: list[str] | None = None) -> argparse.Namespace:
 def _check_learning(given: argparse.Namespace, parser: Parser) -> None:
     from workbench.config import RunConfig
     from workbench.environments.presets import preset_of
+    from workbench.errors import nearest
 
     task = task_of(given)
-    parser.check_environments(task.environment)
     if task.target is None:
-        parser.error(f"{given.task} is no task that has a target ({', '.join(TASKS)}); give one: --target 475")
+        parser.error(f"{given.task} is no task that has a target.{nearest(given.task, TASKS)} Tasks: "
+                     f"{', '.join(TASKS)}; for another environment give one: --target 475")
+    parser.check_environments(task.environment)
     with parser.refusing():
         config = RunConfig.build(task.environment, **fields_of(given.fields))
         preset_of(task.environment, given.preset, algorithm=config.algorithm)
+    try:
+        given.results.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        parser.error(f"cannot make {given.results}: {error.strerror}")
 
 
 def main() -> None:

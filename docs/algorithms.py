@@ -33,7 +33,7 @@ Made from the code by `python docs/algorithms.py`; a test keeps it fresh.
 ```python
 wb.launch("CartPole-v1", algorithm="ppo")                 # one of those below; vtrace where none is named
 wb.sweep("CartPole-v1", algorithm="ppo")                  # over the algorithm's own space
-wb.compare("cartpole-ppo-1", "cartpole-vtrace-1")
+wb.compare(["cartpole-ppo-1", "cartpole-vtrace-1"])
 ```
 
 How to clone a policy, or yourself, from recorded games: [tools](tools.md#cloning-from-recorded-games).

@@ -12,6 +12,7 @@ PAGE = Path(__file__).with_suffix(".md")
 HEAD = """# Commands
 
 Made from the parser by `python docs/commands.py`; a test keeps it fresh. `workbench COMMAND --help` prints the same.
+In a checkout, `source .venv/bin/activate` comes first, or say `.venv/bin/workbench`.
 
 ```sh
 workbench train CartPole-v1 --target-return 475      # a run with its progress, until it ends

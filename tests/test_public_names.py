@@ -2,12 +2,14 @@
 
 import inspect
 import pkgutil
+import re
 import subprocess
 import sys
 
 import pytest
 
 import workbench as wb
+from workbench import errors
 
 
 def test_public_names_are_sorted() -> None:
@@ -34,6 +36,16 @@ def test_public_functions_take_one_or_two_positional_arguments(name: str) -> Non
 def test_an_unknown_name_is_an_attribute_error() -> None:
     with pytest.raises(AttributeError, match="lunch"):
         _ = wb.lunch  # type: ignore[attr-defined]
+
+
+def test_a_name_of_other_libraries_gets_the_call_that_does_the_same() -> None:
+    with pytest.raises(AttributeError, match=r"Did you mean wb\.evaluate\(run\)\?"):
+        _ = object.__new__(wb.Run).evaluate  # type: ignore[attr-defined]
+    for owner, calls in (("workbench", errors._CALLS["workbench"]), ("Run", errors._CALLS["Run"])):
+        own = dir(wb.Run) if owner == "Run" else wb.__all__
+        assert not set(calls) & set(own)
+        for whose, attribute in re.findall(r"\b(wb|run)\.([a-z_]+)", " ".join(calls.values())):
+            assert attribute in (wb.__all__ if whose == "wb" else dir(wb.Run))
 
 
 def test_importing_workbench_loads_nothing_heavy() -> None:

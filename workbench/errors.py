@@ -142,11 +142,28 @@ class UnknownName(InvalidInput):
         return cls(f"unknown {kind} {name!r}.{hint}{' ' + remedy if remedy else ''}")
 
 
+_CALLS = {  # that do what somebody looks for under another name
+    "workbench": {
+        "presets": "wb.environments('Pong'), which has their presets", "algorithms": "wb.fields('algorithm')",
+        "networks": "wb.fields('network')", "train": "wb.launch", "load": "wb.attach", "list": "wb.runs",
+    },
+    "Run": {
+        "evaluate": "wb.evaluate(run)", "rollout": "wb.rollout(run)", "play": "wb.play(run)",
+        "export": "wb.export_policy(run, target=...)", "compare": "wb.compare([run, ...])", "save": "run.checkpoint()",
+        "restart": "wb.resume(run)", "panel": "run.dashboard()", "history": "run.metrics('episode_return')",
+        **dict.fromkeys(("log", "logs"), "run.events, or the files in run.path / 'logs'"),
+        **{name: f"run.status.{name}" for name in ("frames", "steps", "updates", "episodes", "episode_return")},
+    },
+}  # fmt: skip
+
+
 def missing_attribute(owner: object, name: str) -> AttributeError:
-    """The error for an attribute that `owner`, an object or a module, does not have, with the nearest one."""
+    """The error for an attribute that `owner`, an object or a module, does not have, with the call that does the same,
+    or the nearest one."""
     whose = f"module {owner.__name__!r}" if inspect.ismodule(owner) else f"{type(owner).__name__}"
     public = [known for known in dir(owner if inspect.ismodule(owner) else type(owner)) if not known.startswith("_")]
-    hint = "" if name.startswith("_") else nearest(name, public)
+    call = _CALLS.get(owner.__name__ if inspect.ismodule(owner) else type(owner).__name__, {}).get(name)
+    hint = f" Did you mean {call}?" if call else "" if name.startswith("_") else nearest(name, public)
     return AttributeError(f"{whose} has no attribute {name!r}.{hint}", name=name, obj=owner)
 
 

@@ -31,7 +31,7 @@ SIZES: dict[str, list[tuple[str, list[str]]]] = {
     "environments.py": [
         ("speed CartPole-v1 --environments 2 --rounds 1 --seconds 0.1",
          ["CartPole-v1", POSITIVE, POSITIVE, SPEED, SPEED, r"\d+%"]),
-        ("learn cartpole actors=1 envs_per_actor=2 learner_threads=1 --target 1 --window 2 --results {results}",
+        ("learn cartpole actors=1 envs_per_actor=2 learner_threads=1 total_frames=2000 --results {results}/made",
          ["CartPole-v1", "vtrace", "1", SPEED, POSITIVE]),
         ("learn cartpole algorithm=r2d2 actors=1 envs_per_actor=2 learner_threads=1 --target 1 --window 2 --name other "
          "--episodes 0 --results {results}", ["CartPole-v1", "r2d2", "1", SPEED, POSITIVE]),
@@ -112,7 +112,8 @@ def test_a_script_runs_to_its_end_and_prints_its_table(script, words, row, home:
     assert not row or has_row(done.stdout, row), f"no row {row} in\n{done.stdout}"
     assert not re.search(r"\b(nan|inf)\b", done.stdout), done.stdout
     if script in WRITE_FILES and "{results}" in words:
-        assert {path.suffix for path in tmp_path.iterdir()} == {".csv", ".md", ".png"}
+        assert {path.suffix for path in tmp_path.rglob("*.*")} == {".csv", ".md", ".png"}
+        assert re.search("^0 min: ", done.stdout, re.MULTILINE) and "nothing to stop" not in done.stdout
     assert before == {path: path.stat().st_mtime_ns for path in (BENCHMARKS / "results").iterdir()}
 
 

@@ -69,6 +69,12 @@ def exit_code(arguments: list[str]) -> int:
         (["tune", "nobody", "learning_rate=1e-4"], "there is no run 'nobody'"),
         (["fork", "nobody", "--replay", "learning_rate=1e-4"], "there is no run 'nobody'"),
         (["fork", "nobody", "--replai", "learning_rate=1e-4"], "unrecognized arguments: --replai"),
+        (["fork", "nobody", "--batch-size", "16"], "Did you mean batch_size=16? (see workbench fork --help)"),
+        (["tune", "nobody", "--learning-rate=1e-4"], "Did you mean learning_rate=1e-4? (see workbench tune --help)"),
+        (["fork", "nobody@000000000001"], "there is no run 'nobody'"),
+        (["tune"], "the following arguments are required: name (see"),
+        (["scale", "nobody", "3"], "there is no run 'nobody'"),
+        (["launch", "CartPole-v1", "--clip=0.1"], "A run that has it: `workbench launch ENVIRONMENT --algorithm ppo`"),
         (["evaluate", "nobody"], "there is no run 'nobody'"),
         (["dance"], "invalid choice: 'dance'"),
         ([], "required"),
@@ -105,6 +111,7 @@ def test_the_help_of_a_command_groups_its_options_and_leaves_none_out() -> None:
     assert "learning, awr and ppo and vmpo only:" in titles
     for name in set(all_settings()) - set(APART):
         assert len(re.findall(rf"^  {option(name)} ", shown, re.MULTILINE)) == 1, name
+    assert re.search(r"--name NAME +of the sweep; default: ", workbench("sweep", "--help").stdout)
     description = workbench("--help").stdout.split("\n\n")[1]
     assert description.endswith("command line.")
 
@@ -158,22 +165,28 @@ def test_launch_status_tune_evaluate_stop(home: Path, capsys: pytest.CaptureFixt
     assert "2 episodes" in here("evaluate", written, "--episodes=2")
     assert here("tune", "typed", "learning_rate=3e-4") == "learning_rate: 0.0006 → 0.0003\n"
     assert refused("tune", "typed", "batch_size=3").startswith("workbench: batch_size is fixed once a run has started")
+    assert "`workbench scale typed 1`" in refused("tune", "typed", "actors=1")
+    assert "actors='one' must be a whole number" in refused("scale", "typed", "one")
+    assert here("scale", "typed", "1") == "actors: 2 → 1\n" and wb.attach("typed").config.actors == 1
     assert workbench("stop", "typed").stdout.startswith("typed: stopped")
+    shown = here("status", "typed")
+    assert "actor 0: ended" in shown and "dead" not in shown
     words = ["seed=3", "--name=other", "learning_rate=1e-4", "--launcher", "local", "actors=1"]
-    assert here("fork", "typed", *words) == "other\n"
+    assert here("fork", written, *words) == "other\n"
+    assert Path(wb.attach("other").directory.parent()["checkpoint"]).name == written.partition("@")[2]
     config = wb.attach("other").config
     assert (config.seed, config.value("learning_rate"), config.actors) == (3, 1e-4, 1)
     assert here("stop", "other").startswith("other: stopped")
     assert here("resume", "other", "actors=2") == "other\n"
     assert here("stop", "other").startswith("other: stopped")
     assert "stopped" in here("checkpoints", "other") and wb.attach("other").config.actors == 2
-    told = refused("fork", "typed", "--name=third", "network=resnet")
+    told = refused("fork", "typed", f"--checkpoint={written}", "--name=third", "network=resnet")
     assert told.startswith("workbench: network cannot change from 'mlp' to 'resnet' in a fork"), told
     assert eventually(lambda: not processes_of(home / "runs" / "typed"))
     newest = here("checkpoints", "typed").splitlines()[-1].split()[0]
     shown = workbench("evaluate", "typed", "--checkpoint", newest, "--episodes=3").stdout
     assert here("evaluate", f"typed@{newest}", "--episodes=3") == shown
-    assert "unknown checkpoint" in refused("evaluate", f"typed@{newest}0")
+    assert all("unknown checkpoint" in refused(command, f"typed@{newest}0") for command in ("evaluate", "fork"))
     assert shown.startswith("Evaluation(testing/counting-v0 at ")
     assert "3 episodes" in shown
 

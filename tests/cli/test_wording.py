@@ -16,11 +16,12 @@ from workbench.config import RunConfig, unknown_field
 from workbench.errors import RunNotAlive, UnknownName
 
 WITHOUT_COMMAND = (  # beginnings of calls, and of file names
-    "run.checkpoint", "run.events", "run.ipynb", "run.json", "run.metric_names", "run.restart_actor", "run.scale",
-    "run.status.actors", "run.wait(", "wb.attach('x').resume()", "wb.compare(", "wb.evaluate", "wb.plan", "wb.play(",
-    "wb.launch('x', algorithm=YourClass)", "wb.pretrained(", "wb.register_environment", "wb.resume(colab",
-    "wb.setting(", "wb.sweep('CartPole-v1', space=", "run.md", "run.track", "wb.aggregate",
-    "wb.attach('x').track('x')", "wb.fields()", "wb.load_policy(", 'wb.resume("1", launcher="ray"', "wb.rollout(run)",
+    "run.checkpoint", "run.dashboard", "run.events", "run.ipynb", "run.json", "run.metric", "run.path",
+    "run.restart_actor", "run.status.", "run.wait(", "wb.attach('x').resume()", "wb.compare(", "wb.evaluate", "wb.plan",
+    "wb.play(", "wb.launch('x', algorithm=YourClass)", "wb.pretrained(", "wb.register_environment", "wb.resume(colab",
+    "wb.resume(run)",
+    "wb.setting(", "wb.sweep('CartPole-v1', space=", "run.md", "run.track", "wb.aggregate", "wb.attach('x').track('x')",
+    "wb.export_policy(", "wb.fields(", "wb.load_policy(", 'wb.resume("1", launcher="ray"', "wb.rollout(run)",
 )
 
 
@@ -30,6 +31,8 @@ WITHOUT_COMMAND = (  # beginnings of calls, and of file names
     ("or none: wb.resume('x', max_hours=None).", "or none: `workbench resume x max_hours=none`."),
     ("once it has ended: wb.resume(...)", "once it has ended: `workbench resume pong`"),
     ("Stop it first: wb.attach('a run').stop().", "Stop it first: `workbench stop 'a run'`."),
+    ("Call run.scale(actors=2) instead.", "Call `workbench scale pong 2` instead."),
+    ("wb.attach('x').checkpoint() makes one", "`workbench checkpoint x` makes one"),
     ("wb.attach('x').status tells more.", "`workbench status x` tells more."),
     ("run.tune(learning_rate=3e-4)", "`workbench tune pong learning_rate=0.0003`"),
     ("run.fork(target_return=-5)", "`workbench fork pong target_return=-5`"),
@@ -100,8 +103,10 @@ def test_an_abbreviation_finds_its_field(word: str, field: str) -> None:
     ("ppo", "rho_clip", "'vtrace'"), ("ppo", "replay_ratio", "'r2d2' and 'sac'"), ("vtrace", "kl_bound", "'vmpo'"),
 ])  # fmt: skip
 def test_a_field_of_other_algorithms_is_said_to_be_theirs(algorithm: str, field: str, whose: str) -> None:
-    with pytest.raises(UnknownName, match=f"^{field} is a field of {whose}, and not of this run's algorithm"):
+    with pytest.raises(UnknownName, match=f"^{field} is a field of {whose}, and not of this run's algorithm") as error:
         RunConfig.build("CartPole-v1", algorithm=algorithm, **{field: 1.0})
+    remedy = f"A run that has it: wb.launch(..., algorithm={whose.split()[0]})."
+    assert str(error.value).endswith(f"algorithm, {algorithm!r}. {remedy}")
 
 
 def test_a_checkpoint_with_the_replay_keeps_its_flag() -> None:
@@ -140,6 +145,8 @@ def test_stopping_a_run_that_has_ended_is_said_in_one_sentence(
     sentence = "typed is stopped already: there is nothing to stop.\n"
     assert exit_code(["stop", "typed"]) == 0
     out, notice = capsys.readouterr()
+    assert exit_code(["status", "typed"]) == 0
+    assert recorded.STATUS["hint"] not in capsys.readouterr().out, "what would help a run that goes on"
     assert notice == sentence and out.startswith("typed: stopped")
     assert wb.attach("typed").stop().state == "stopped"
     assert capsys.readouterr().out == sentence

@@ -113,7 +113,7 @@ def test_a_run_without_a_collapse_stands_for_its_last_checkpoint_and_says_so(
         wb.evaluate("calm", episodes=1)
         return capsys.readouterr().out
 
-    eventually(lambda: "now; its checkpoint() makes a newer one." in said())
+    eventually(lambda: "now; wb.attach('calm').checkpoint() makes a newer one." in said())
     run.stop()
     capsys.readouterr()
     assert wb.evaluate("calm", episodes=1).checkpoint_frames == run.checkpoints[-1].frames

@@ -20,7 +20,7 @@ from workbench.checkpoints import Checkpoint
 from workbench.config import RunConfig
 from workbench.errors import CheckpointCorrupt, InvalidInput, OutOfBounds, RunExists, UnknownName
 from workbench.rundir import sealed
-from workbench.running.fork import _stem
+from workbench.running.fork import _own, _stem
 from workbench.testing import CountingEnv
 
 
@@ -170,6 +170,9 @@ def test_a_replay_cannot_be_saved_where_there_is_none(run: wb.Run) -> None:
 def test_a_checkpoint_of_another_run_or_a_damaged_one_leaves_nothing(run: wb.Run, tmp_path: Path) -> None:
     made = run.checkpoint()
     elsewhere = shutil.copytree(made.path, tmp_path / made.path.name)
+    assert _own(run.directory, f"old@{made.path.name}").path == made.path
+    with pytest.raises(UnknownName, match="unknown checkpoint '7'"):
+        run.fork("old@7", name="never")
     for given in (elsewhere, str(elsewhere), checkpoints.at(elsewhere)):
         with pytest.raises(InvalidInput, match="is not a checkpoint of old. Fork the run that wrote it"):
             run.fork(given, name="never")

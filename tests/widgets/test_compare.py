@@ -15,7 +15,7 @@ import pytest
 import vl_convert
 
 from tests.widgets import recorded
-from workbench.errors import InvalidInput, OutOfBounds, RunNotFound, StorageFailed, UnknownName
+from workbench.errors import InvalidInput, OutOfBounds, RunNotFound, StorageFailed, UnknownName, WrongArguments
 from workbench.metrics import MetricsReader, MetricsWriter, Progress
 from workbench.rundir import RunDirectory
 from workbench.running.handle import Run
@@ -217,6 +217,7 @@ def test_the_same_configuration_says_so() -> None:
          r"unknown metric 'los'\. Did you mean 'loss'\? pong-1, pong-2 have none"),
         (["pong-1", "pong-2"], "policy_loss", {}, UnknownName, r"unknown metric 'policy_loss'\..*pong-2 has none"),
         (["pong-1", "new"], "loss", {}, UnknownName, r"new has none\. Nothing was recorded by new\.$"),
+        ("pong-1", "pong-2", {}, UnknownName, r"is a run. Give several runs as a list: wb\.compare\(\[run_a, run_b\]"),
         (["pong-1"], "loss", {"axis": "frame"}, UnknownName, "unknown axis 'frame'. Did you mean 'frames'"),
         (["pong-1"], "loss", {"smoothing": 2}, OutOfBounds, r"smoothing=2 is out of bounds: it must lie in \[0, 0.5\]"),
     ],
@@ -227,6 +228,8 @@ def test_what_cannot_be_compared_is_refused_in_words(
     recorded.new("new")
     with pytest.raises(error, match=said):
         compare(runs, metric, **how)
+    with pytest.raises(WrongArguments, match=r"wb\.compare\(\[run_a, run_b\]\)"):
+        compare()  # type: ignore[call-arg]
 
 
 def test_a_deleted_run_is_not_found_and_a_comparison_stays(both: Comparison, home: Path, tmp_path: Path) -> None:

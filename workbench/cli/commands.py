@@ -86,7 +86,8 @@ def build_parser() -> argparse.ArgumentParser:
     launch = add("launch", _launch, "launch a run in the background and print its name once it trains")
     for starting in (train, launch):
         add_run_options(starting)
-    fork = _add_name(add("fork", _fork, "start a run from a checkpoint of another and print its name once it trains"))
+    fork = _add_name(add("fork", _fork, "start a run from a checkpoint of another and print its name once it trains"),
+                     "name or directory of the run, or RUN@000000012345")
     fork.add_argument("changes", nargs="*", metavar="FIELD=VALUE", help="such as learning_rate=3e-4 total_frames=2e7")
     fork.add_argument("--checkpoint", help="folder of one of its checkpoints, or that folder's name; default: a new "
                                            "one if the run is alive, else its newest")
@@ -114,6 +115,8 @@ def build_parser() -> argparse.ArgumentParser:
     track.add_argument("service", help=f"one of {', '.join(TRACKERS)}")
     tune = _add_name(add("tune", _tune, "change live fields of a run, or list them"))
     tune.add_argument("changes", nargs="*", metavar="FIELD=VALUE", help="such as learning_rate=3e-4; default: list all")
+    scale = _add_name(add("scale", _scale, "change the number of a run's actors"))
+    scale.add_argument("actors", metavar="ACTORS", help="how many there are to be")
     _add_name(add("pause", _pause, "pause a run's training; its processes stay, and resume goes on"))
     resume = _add_name(add("resume", _resume, "end a run's pause, or start one that has ended from its newest "
                                               "checkpoint, and print its name once it trains"))
@@ -146,7 +149,7 @@ def build_parser() -> argparse.ArgumentParser:
     rollout.add_argument("--saliency", help="what actions depend on, one of gradient, occlusion; drawn into the film")
     rollout.add_argument("--fps", type=float, help="steps per second of the film (default: the environment's)")
     sweep = add("sweep", _sweep, "search for good hyperparameters in the background and print the sweep's name")
-    add_run_options(sweep)
+    add_run_options(sweep, of="sweep", such_as="pong-vtrace-sweep-1")
     add_sweep_options(sweep)
     add_sweeps_options(add("sweeps", sweeps, "list all sweeps, or the trials of one; stop, resume or delete it"))
     planned = add("plan", _plan, "plan the machines for a speed, or the speed of machines")
@@ -175,8 +178,10 @@ def _add_checkpoint(parser: argparse.ArgumentParser, folders: str = "folder of a
     parser.add_argument("--checkpoint", metavar="NAME", help="which of the run's, as `workbench checkpoints` names it")
 
 
-def _add_name(parser: argparse.ArgumentParser) -> argparse.ArgumentParser:
-    parser.add_argument("name", help="name or directory of the run")
+def _add_name(
+    parser: argparse.ArgumentParser, help: str = "name or directory of the run"
+) -> argparse.ArgumentParser:
+    parser.add_argument("name", help=help)
     return parser
 
 
@@ -272,11 +277,11 @@ def _status(args: argparse.Namespace) -> None:
         return
     _say(args, f"{status.name}: {status.line()}")
     for actor in status.actors:
-        life = "alive" if actor.alive else "dead"
+        life = "alive" if actor.alive else "dead" if status.alive else "ended"
         speed = FACTS["steps_per_second"].written(actor.steps_per_second, unit=True)
         print(f"  actor {actor.index}: {life}, {speed}, {counted(actor.restarts, 'restarts')}")
     spent = ", ".join(stopping_rules.spent(handle.config, status))
-    for text in (status.collapse, spent, status.hint, status.warning, status.error):
+    for text in (status.collapse, spent, status.alive and status.hint, status.warning, status.error):
         if text:
             _say(args, printable(text))
 
@@ -304,10 +309,22 @@ def _tune(args: argparse.Namespace) -> None:
         print(f"{name}: {changes['old'][name]} → {new}")
 
 
+def _scale(args: argparse.Namespace) -> None:
+    handle = _attached(args)
+    before, actors = handle.config.actors, parse_value(all_settings()["actors"], args.actors)
+    handle.scale(actors=actors)
+    print(f"actors: {before} → {actors}")
+
+
 def _fork(args: argparse.Namespace) -> None:
+    from workbench.running.starting import run_and_checkpoint
+
+    checkpoint = args.checkpoint
+    if not checkpoint and (one := run_and_checkpoint(args.name))[1]:
+        checkpoint, args.name = args.name, one[0]
     handle = _attached(args)
     changes = changes_of(args.changes, handle.config, "workbench launch --help lists all fields.")
-    fork = handle.fork(args.checkpoint, name=args.new_name, replay=args.replay, launcher=args.launcher,
+    fork = handle.fork(checkpoint, name=args.new_name, replay=args.replay, launcher=args.launcher,
                        address=args.address, **changes)
     print(fork.name)
 

@@ -35,6 +35,10 @@ class Parser(argparse.ArgumentParser):
         super().__init__(*args, **{"allow_abbrev": False, **fields})
         self._negative_number_matcher = re.compile(r"-\.?\d")  # in Python 3.11, -1e-3 would be an option
 
+    def add_argument(self, *names: Any, **fields: Any) -> argparse.Action:
+        """As of argparse, which otherwise says of words that may be left out that they are required."""
+        return super().add_argument(*names, **({"default": ()} if fields.get("nargs") == "*" else {}) | fields)
+
     def error(self, message: str) -> NoReturn:
         if choice := _CHOICE.search(message):
             hint = nearest(choice[1], re.findall(r"[\w-]+", choice[2]))
@@ -54,9 +58,18 @@ class Parser(argparse.ArgumentParser):
         """Takes FIELD=VALUE behind options, too: argparse fills a list of words only from the first row of them."""
         parsed, rest = super().parse_known_args(args, namespace)
         if hasattr(parsed, "changes"):
-            parsed.changes += [word for word in rest if not word.startswith("-")]
+            self._refuse_fields(rest)
+            parsed.changes = [*parsed.changes, *(word for word in rest if not word.startswith("-"))]
             rest = [word for word in rest if word.startswith("-")]
         return parsed, rest
+
+    def _refuse_fields(self, words: Sequence[str]) -> None:
+        """Refuses fields that are written as options, such as --batch-size 16, where batch_size=16 is one."""
+        fields = {option(name): name for name in all_settings()}
+        for word, behind in zip(words, [*words[1:], ""], strict=False):
+            name, _, value = word.partition("=")
+            if name in fields:
+                self.error(f"unrecognized arguments: {word}. Did you mean {fields[name]}={value or behind or 'VALUE'}?")
 
     def options(self) -> Sequence[str]:
         """All options, such as --actors."""
@@ -68,12 +81,12 @@ def add_version(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--version", action="version", version=f"workbench {__version__}")
 
 
-def add_run_options(parser: argparse.ArgumentParser) -> None:
+def add_run_options(parser: argparse.ArgumentParser, *, of: str = "run", such_as: str = "pong-vtrace-1") -> None:
     """The arguments of `wb.launch`: an option for each setting, in groups."""
     parser.usage, parser.epilog = f"{parser.prog} ENVIRONMENT [option ...]", _NUMBERS
     parser.add_argument("environment", metavar="ENVIRONMENT", help="such as ALE/Pong-v5 or CartPole-v1")
     parser.add_argument("--algorithm", default=DEFAULT, help=f"one of {', '.join(ALGORITHMS)} (default: {DEFAULT})")
-    parser.add_argument("--name", help="of the run; default: the first free one, such as pong-vtrace-1")
+    parser.add_argument("--name", help=f"of the {of}; default: the first free one, such as {such_as}")
     parser.add_argument("--network", help="name of the network; default: chosen by the preset or the observations")
     parser.add_argument("--preset", help="name of the preset for fields that are not set, or none; default: that "
                                          "of the environment, if it has one")

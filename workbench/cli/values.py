@@ -83,6 +83,6 @@ def changes_of(words: Sequence[str], config: RunConfig, remedy: str = LISTING) -
     known, changes = config.all_settings(), {}
     for name, text in map(pair, words):
         if name not in known:
-            raise unknown_field(name, known, remedy)
+            raise unknown_field(name, known, remedy, algorithm=config.algorithm)
         changes[name] = parse_value(known[name], text)
     return changes

@@ -10,12 +10,13 @@ import ast
 import re
 import shlex
 
-# Placeholders: the run, sweep or environment of the call, its keyword arguments as fields, as options or as flags.
+# Placeholders: the run, sweep or environment of the call, its keyword arguments as fields, values, options or flags.
 COMMANDS = {
     "run.checkpoint": "workbench checkpoint {run} {flags}",
     "run.fork": "workbench fork {run} {fields}",
     "run.hyperparameters": "workbench tune {run}",
     "run.rescue": "workbench rescue {run} {fields}",
+    "run.scale": "workbench scale {run} {values}",
     "run.share": "workbench share {run}",
     "run.status": "workbench status {run}",
     "run.stop": "workbench stop {run}",
@@ -23,6 +24,7 @@ COMMANDS = {
     "wb.attach": "workbench status {run}",
     "wb.attach.delete": "workbench delete {run}",
     "wb.attach.fork": "workbench fork {run}",
+    "wb.attach.checkpoint": "workbench checkpoint {run} {flags}",
     "wb.attach.checkpoints": "workbench checkpoints {run}",
     "wb.attach.resume": "workbench resume {run}",
     "wb.attach.rescue": "workbench rescue {run} {fields}",
@@ -67,6 +69,7 @@ def _command(call: str, run: str | None) -> str | None:
         run=subject or (shlex.quote(run) if run else "NAME"), sweep=subject or "NAME",
         environment=subject or "ENVIRONMENT",
         fields=" ".join(f"{name}={value}" for name, value in keywords.items()),
+        values=" ".join(keywords.values()),
         options=" ".join(f"--{name.replace('_', '-')} {value}" for name, value in keywords.items()),
         flags=" ".join(f"--{name.replace('_', '-')}" for name, value in keywords.items() if value == "True"),
     ).rstrip()

@@ -36,7 +36,7 @@ class RunConfig:
     """Everything that defines a run, except code typed in a notebook cell."""
 
     environment: str = setting("", "environment name, such as ALE/Pong-v5")
-    algorithm: str = setting(DEFAULT, "algorithm")
+    algorithm: str = setting(DEFAULT, f"{', '.join(ALGORITHMS)}, or a class of your own")
     own_algorithm: dict[str, Any] = setting({}, "hyperparameters of an algorithm that a user wrote; "
                                             "launch(algorithm=...) sets it, and its code lies with the run")
     environment_options: dict[str, Any] = setting({}, "options of the environment's adapter")
@@ -180,7 +180,7 @@ class RunConfig:
         kind = hyperparameters_of(algorithm, fields.get("own_algorithm"))
         if "actors" not in fields and type(learners := fields.get("learners")) is int and learners > cls.actors:
             fields["actors"] = learners
-        own, theirs = _split(kind, fields)
+        own, theirs = _split(algorithm, kind, fields)
         return cls(environment=environment, algorithm=algorithm, hyperparameters=kind(**theirs), **own)
 
     def with_live(self, /, **changes: Any) -> RunConfig:
@@ -188,7 +188,7 @@ class RunConfig:
         fields = self.all_settings()
         for name in changes:
             if name not in fields:
-                raise unknown_field(name, fields, LISTING)
+                raise unknown_field(name, fields, LISTING, algorithm=self.algorithm)
             if not fields[name].live:
                 raise NotLive(f"{name} is fixed once a run has started. {self._remedy(fields[name], changes[name])} "
                               f"{LISTING}")
@@ -214,7 +214,7 @@ class RunConfig:
 
     def replaced(self, /, **changes: Any) -> RunConfig:
         """A copy with any fields changed, by flat names. Raises UnknownName or OutOfBounds."""
-        own, theirs = _split(type(self.hyperparameters), changes)
+        own, theirs = _split(self.algorithm, type(self.hyperparameters), changes)
         return dataclasses.replace(self, **own, hyperparameters=dataclasses.replace(self.hyperparameters, **theirs))
 
     def all_settings(self) -> dict[str, Setting]:
@@ -273,18 +273,21 @@ def hyperparameters_of(algorithm: str, own: Any = None) -> type[LearningConfig]:
     return ALGORITHMS[algorithm]
 
 
-def _split(algorithm: type, fields: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
-    """`fields` divided into those of the run and those of the algorithm."""
-    own, theirs = settings(RunConfig), settings(algorithm)
+def _split(algorithm: str, kind: type, fields: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
+    """`fields` divided into those of the run and those of the algorithm, whose class is `kind`."""
+    own, theirs = settings(RunConfig), settings(kind)
     for name in fields:
         if name not in own and name not in theirs:
-            raise unknown_field(name, [*own, *theirs])
+            raise unknown_field(name, [*own, *theirs], algorithm=algorithm)
     return ({k: v for k, v in fields.items() if k in own}, {k: v for k, v in fields.items() if k in theirs})
 
 
-def unknown_field(name: object, known_names: Iterable[str], remedy: str = "") -> UnknownName:
-    """The error for `name`, which is none of the known names of a run's fields."""
-    others = [f"{algorithm!r}" for algorithm, config in ALGORITHMS.items() if name in settings(config)]
+def unknown_field(
+    name: object, known_names: Iterable[str], remedy: str = "", *, algorithm: str = DEFAULT
+) -> UnknownName:
+    """The error for `name`, which is none of the known names of the fields of a run of `algorithm`."""
+    others = [f"{other!r}" for other, config in ALGORITHMS.items() if name in settings(config)]
     if others:
-        return UnknownName(f"{name} is a field of {' and '.join(others)}, and not of this run's algorithm.")
+        return UnknownName(f"{name} is a field of {' and '.join(others)}, and not of this run's algorithm, "
+                           f"{algorithm!r}. A run that has it: wb.launch(..., algorithm={others[0]}).")
     return UnknownName.among("hyperparameter", name, known_names, remedy, SYNONYMS)

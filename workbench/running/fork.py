@@ -22,10 +22,12 @@ from workbench.running import waiting
 from workbench.running.connection import Control, stored_status
 from workbench.running.starting import (
     check_name,
+    chosen_checkpoint,
     created,
     moved_to,
     new_record,
     newest_checkpoint,
+    run_and_checkpoint,
     with_opponent,
 )
 
@@ -104,12 +106,14 @@ def _source(
 
 
 def _own(directory: RunDirectory, source: Checkpoint | str | Path) -> Checkpoint:
-    """The checkpoint of that run: itself, by its folder, or by that folder's name. Raises InvalidInput."""
+    """The checkpoint of that run: itself, by its folder, by that folder's name, or as "RUN@NAME". Raises InvalidInput.
+    """
     if not isinstance(source, Checkpoint | str | Path):
         raise InvalidInput(f"checkpoint={source!r} is none. Give one of run.checkpoints, its folder, or that folder's "
                            "name.")
     path = directory.checkpoints / source if isinstance(source, (str, Path)) else source.path
-    checkpoint = checkpoints.at(path if path.exists() else Path(str(source)))
+    of_run = isinstance(source, str) and run_and_checkpoint(source)[1]
+    checkpoint = chosen_checkpoint(source) if of_run else checkpoints.at(path if path.exists() else Path(str(source)))
     if checkpoint.path.parent.resolve() != directory.checkpoints.resolve():
         raise InvalidInput(f"{checkpoint.path} is not a checkpoint of {directory.name}. Fork the run that wrote it, or "
                            "start from its weights: wb.launch(..., checkpoint=...).")
@@ -121,7 +125,7 @@ def config_of_fork(before: RunConfig, changes: dict[str, Any], *, frames: int, r
     settings = before.all_settings()
     for name in changes:
         if name not in settings:
-            raise unknown_field(name, settings)
+            raise unknown_field(name, settings, algorithm=before.algorithm)
     if replay and not before.replays:
         raise InvalidInput(f"the algorithm {before.algorithm!r} has no replay to take along. Leave replay=True out.")
     for name in changes:

@@ -381,8 +381,8 @@ class Run:
         checkpoint, which stays when this run is pruned or deleted.
 
         Args:
-            checkpoint: one of this run's, its folder, or that folder's name; None: one that is written now if the run
-                is alive, else the newest good one.
+            checkpoint: one of this run's, its folder, that folder's name, or "RUN@000000012345"; None: one that is
+                written now if the run is alive, else the newest good one.
             name: of the new run; None: the first free one, such as pong-r2d2-1-fork-1.
             replay: whether to take the replay along.
             launcher, address: where the fork runs, see `wb.launch`; None: where this run does.

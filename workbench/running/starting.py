@@ -132,9 +132,9 @@ def chosen_checkpoint(source: Checkpoint | OfRun | str | Path, *, trust_code: bo
         raise InvalidInput(f"{source!r:.100} is no checkpoint and no run: give one, its name, or its folder.")
     if isinstance(source, OfRun):
         checkpoint = _stands_for(source.directory)
-    elif isinstance(source, str) and (one := _ONE.fullmatch(source)) and not Path(source).expanduser().exists():
-        listed = {known.path.name: known for known in checkpoints.every(_run_of(one["run"]).checkpoints)}
-        checkpoint = named(one["name"], "checkpoint", listed)
+    elif isinstance(source, str) and (one := run_and_checkpoint(source))[1]:
+        listed = {known.path.name: known for known in checkpoints.every(_run_of(one[0]).checkpoints)}
+        checkpoint = named(one[1], "checkpoint", listed)
         checkpoint.verify(replay=False)
     elif not isinstance(source, Checkpoint) and not os.path.exists(Path(source) / "meta.json"):
         checkpoint = _stands_for(_run_of(source))
@@ -142,6 +142,12 @@ def chosen_checkpoint(source: Checkpoint | OfRun | str | Path, *, trust_code: bo
         checkpoint = source if isinstance(source, Checkpoint) else checkpoints.at(Path(source))
         checkpoint.verify(replay=False)
     return replace(checkpoint, trust_code=trust_code)
+
+
+def run_and_checkpoint(source: str) -> tuple[str, str]:
+    """The two halves of "RUN@NAME"; (source, "") for anything else, such as a folder that is there."""
+    one = _ONE.fullmatch(source)
+    return (one["run"], one["name"]) if one and not Path(source).expanduser().exists() else (source, "")
 
 
 def to_play(source: Checkpoint | OfRun | str | Path, *, trust_code: bool) -> Checkpoint:
@@ -167,7 +173,7 @@ def _stands_for(run: RunDirectory) -> Checkpoint:
     last = _newest_or_first(run)
     later = ""
     if lock.is_alive(run) and (frames := stored_status(run).frames) > last.frames:
-        later = f" The run is at {frames:,} now; its checkpoint() makes a newer one."
+        later = f" The run is at {frames:,} now; wb.attach({run.name!r}).checkpoint() makes a newer one."
     notify(f"Taking the last checkpoint of {run.name}, at {last.frames:,} frames.{later}")
     return last
 

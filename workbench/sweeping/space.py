@@ -119,7 +119,7 @@ def checked_space(requested: Any, config: RunConfig, fixed: Collection[str]) -> 
     space: Space = {}
     for name, entry in requested.items():
         if name not in settings:
-            raise unknown_field(name, settings)
+            raise unknown_field(name, settings, algorithm=config.algorithm)
         if name in _COMMON:
             raise InvalidInput(f"{name} cannot be searched. {_COMMON[name]}")
         if name in fixed:

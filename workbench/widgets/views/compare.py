@@ -17,7 +17,7 @@ from typing import Any
 import pandas as pd
 
 from workbench import imports, rundir, tables
-from workbench.errors import InvalidInput, OutOfBounds, StorageFailed, UnknownName
+from workbench.errors import InvalidInput, OutOfBounds, StorageFailed, UnknownName, checked_arguments
 from workbench.metrics import MetricsReader
 from workbench.rundir import RunDirectory, lock, sealed
 from workbench.running.connection import checked
@@ -33,6 +33,7 @@ _FORMATS = (".html", ".json", ".png", ".svg")
 _SCALE = 2.0  # of a saved PNG: sharp on a projector
 
 
+@checked_arguments(runs="Give some: wb.compare([run_a, run_b]); wb.runs() lists them.")
 def compare(
     runs: Sequence[Run | str | Path] | Run | str | Path,
     metric: str = "episode_return",
@@ -224,11 +225,14 @@ def _labelled(directories: list[RunDirectory]) -> dict[str, RunDirectory]:
             for directory in directories}
 
 
-def _require(metric: str, by_name: dict[str, RunDirectory]) -> None:
+def _require(metric: Any, by_name: dict[str, RunDirectory]) -> None:
     metrics = {name: set(MetricsReader(directory.metrics).names()) for name, directory in by_name.items()}
     lacking = [name for name, names in metrics.items() if metric not in names]
     if not lacking:
         return
+    if isinstance(metric, Run | Path) or metric in [directory.name for directory in rundir.every()]:
+        raise UnknownName(f"unknown metric {metric!r:.100}: that is a run. Give several runs as a list: "
+                          "wb.compare([run_a, run_b]).")
     everywhere = set.intersection(*metrics.values())
     empty = [name for name in lacking if not metrics[name]]
     hint = f"{', '.join(lacking)} {'has' if len(lacking) == 1 else 'have'} none."
