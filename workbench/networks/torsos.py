@@ -66,7 +66,8 @@ def keep_dense_in(network: nn.Module, dtype: torch.dtype) -> None:
 class MLP(nn.Module):
     """Two hidden layers of tanh, 64 wide: the field's usual for CartPole and MuJoCo (arXiv 1707.06347, section 6.1)."""
 
-    width, activation = 64, nn.Tanh
+    width = 64
+    activation: type[nn.Module] = nn.Tanh
 
     def __init__(self, shape: Shape) -> None:
         super().__init__()
@@ -88,7 +89,8 @@ class MLP(nn.Module):
 class MLP256(MLP):
     """Two hidden layers of ReLU, 256 wide: SAC's (arXiv 1812.05905, table 1)."""
 
-    width, activation = 256, nn.ReLU
+    width = 256
+    activation = nn.ReLU
 
 
 class Numbers(nn.Module):
