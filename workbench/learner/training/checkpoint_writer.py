@@ -48,7 +48,7 @@ class CheckpointWriter:
 
     def begin(self, schedule: Schedule) -> None:
         """Count the time to the next checkpoint from now on; `schedule` says when one may be written."""
-        self._schedule, self._updates_before = schedule, self._state.parts.trainer.updates
+        self._schedule, self._updates_before = schedule, self._state.progress.updates
         self._written_at, self._longest_s = time.monotonic(), schedule.first_checkpoint_s
         self._best_from = self._written_at + _BEST_AFTER_S
         best = checkpoints.best(checkpoints.every(self._run.checkpoints))
@@ -103,11 +103,11 @@ class CheckpointWriter:
 
     def write_at_failure(self) -> None:
         """Keep what was learnt since the life began, where that can be; the failure is raised anyway."""
-        state, trainer = self._state, self._state.parts.trainer
+        state = self._state
         alone = state.learners.size == 1 and self._schedule.keeps_its_end
-        if alone and trainer.updates > self._updates_before:
+        if alone and state.progress.updates > self._updates_before:
             with suppress(Exception):  # a device that failed gives no weights, a full disk takes none
-                if all(bool(weights.isfinite().all()) for weights in trainer.network.parameters()):
+                if all(bool(weights.isfinite().all()) for weights in state.parts.trainer.network.parameters()):
                     self.write("failed")
 
     # ---- what -------------------------------------------------------------------------------------------------------
