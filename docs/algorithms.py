@@ -89,8 +89,8 @@ a loss come from `self.training_generator`, which differs between learners and g
 in `workbench/algorithms/interface.py`.
 
 Where a loss raises in the middle of a run, the run fails and keeps a checkpoint of what it has learnt. Mend the class
-and go on: `wb.resume(run, algorithm=Reinforce)`. In a module, restart the kernel or `importlib.reload` it first; a launch
-whose module was edited since it was imported is refused where the fields differ.
+and go on: `wb.resume(run, algorithm=Reinforce)`. In a module, restart the kernel or `importlib.reload` it first: a
+launch whose module was edited since it was imported is refused where the fields differ.
 
 Parts may learn at rates of their own. Here a live field says how much faster the value learns than the policy:
 
