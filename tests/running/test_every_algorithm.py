@@ -24,7 +24,7 @@ def test_two_learners_train_it_and_all_tools_know_it(home: Path, tmp_path: Path,
     if issubclass(ALGORITHMS[algorithm], DemonstrationsConfig):
         played = checkpoint_in(tmp_path, "testing/catch-v0")
         fields["demonstrations"] = [rolled_out(played, tmp_path / f"seed{seed}", seed=seed) for seed in range(2)]
-    run = wb.launch("testing/catch-v0", algorithm=algorithm, learners=2, total_frames=4000, progress=False, **fields)
+    run = wb.launch("testing/catch-v0", algorithm=algorithm, learners=2, total_frames=2000, progress=False, **fields)
     status = run.wait(timeout_s=240, progress=False)
     assert status.state == "finished" and status.updates > 5
     assert not len(run.events.query("kind == 'error'"))
