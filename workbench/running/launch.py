@@ -23,7 +23,6 @@ from workbench.running.connection import Control, stored_status
 from workbench.running.handle import Run, attach
 from workbench.running.progress import notify
 from workbench.running.starting import (
-    ALGORITHM_FILE,
     Factory,
     answers,
     begun,
@@ -199,9 +198,7 @@ def _checked_to_go_on(
     Args:
         moved: its configuration, by the launcher and the address where it goes on.
     """
-    mended = None
-    if algorithm is not None:
-        moved, mended = with_algorithm(moved, algorithm)
+    moved, mended = (moved, {}) if algorithm is None else with_algorithm(moved, algorithm)
     config = with_changes(moved, moved.ending_warm_up(changes, stored_status(directory).updates))
     check_goes_on(directory, config)
     check_parent(directory)
@@ -219,8 +216,8 @@ def _checked_to_go_on(
             raise StorageFailed(f"cannot write {directory.path}/token: {error.strerror}. Make room there.") from None
         certificates.remove(directory)  # whoever made the run's files may have its key
         record = directory.read()
-        if mended is not None:
-            write_atomically(directory.code / ALGORITHM_FILE, mended)
+        for file, code in mended.items():
+            write_atomically(directory.code / file, code)
             directory.write(mended=record.get("lives", 0) + 1)  # the life that is to say so
         directory.write(
             state="starting", error=None, supervisor_pid=None, config=config.to_json(),

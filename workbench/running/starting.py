@@ -19,7 +19,6 @@ from workbench import checkpoints, environments, imports, launchers, rundir
 from workbench.checkpoints import Checkpoint
 from workbench.config import NETWORKS, REPLAY_S, RunConfig, Setting, settings
 from workbench.config.own_algorithm import named_algorithm
-from workbench.config.run import hyperparameters_of
 from workbench.environments.adapters import code_by_value, sent_modules
 from workbench.environments.adapters.wrapping import Wrapped, Wrapper, checked_wrappers
 from workbench.environments.presets import NONE, preset_of, with_preset
@@ -46,7 +45,6 @@ from workbench.tables import named
 
 Factory = Callable[..., Any]
 
-ALGORITHM_FILE = "algorithm.pkl"  # of a run's code
 _SUPERVISOR_S = 180.0  # to start on a busy machine, with up to 10 s until the processes of a dead one have ended
 _ONE = re.compile(r"(?P<run>.+)@(?P<name>[^/@]+)")  # a checkpoint by its run and its folder's name
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
@@ -87,7 +85,7 @@ def checked_config(
     if config.actor_processes > 1:
         environments.check_processes(label, config.environment_options, maker)
     objects = {"environment.pkl": maker, "network.pkl": network if callable(network) else None,
-               ALGORITHM_FILE: algorithm if own else None}
+               "algorithm.pkl": algorithm if own else None}
     package = label.rpartition(":")[0] if factory is None else ""
     if package and sent_modules.is_beside(package):
         objects["environment.pkl"] = wrapped  # with the module that registers the name
@@ -258,8 +256,8 @@ def with_changes(config: RunConfig, changes: dict[str, Any]) -> RunConfig:
     return config.with_live(**live).replaced(**{key: changes[key] for key in changes if key == "actors"})
 
 
-def with_algorithm(config: RunConfig, algorithm: type) -> tuple[RunConfig, bytes]:
-    """The configuration with a mended class in place of the user's own algorithm, and the content of its file.
+def with_algorithm(config: RunConfig, algorithm: type) -> tuple[RunConfig, dict[str, bytes]]:
+    """The configuration with a mended class in place of the user's own algorithm, and its code by file name.
 
     Fields that both classes have keep their values. Raises InvalidInput where the run trains by another algorithm.
     """
@@ -267,10 +265,10 @@ def with_algorithm(config: RunConfig, algorithm: type) -> tuple[RunConfig, bytes
     if not (own and config.own_algorithm and name == config.algorithm):
         raise InvalidInput(f"algorithm={name}: this run trains by {config.algorithm}, and goes on with a class of "
                            "yours of that name alone. Begin a new one with its weights: wb.launch(..., checkpoint=...)")
-    fields = settings(hyperparameters_of(name, own)).keys() | settings(RunConfig).keys()
-    kept = {field: value for field, value in config.changed.items() if field in fields and field != "own_algorithm"}
-    return RunConfig.build(config.environment, algorithm=name, own_algorithm=own, **kept), sealed.sealed(
-        ALGORITHM_FILE, code_by_value.dumps(algorithm))
+    mended = RunConfig.build(config.environment, algorithm=name, own_algorithm=own)
+    kept = {field: value for field, value in config.changed.items() if field in mended.all_settings()}
+    file = "algorithm.pkl"
+    return mended.replaced(**kept), {file: sealed.sealed(file, code_by_value.dumps(algorithm))}
 
 
 def new_record(

@@ -67,7 +67,6 @@ class Supervisor:
         self._run_record = RunRecord(run, writer)
         record = run.read()
         self._life = int(record.get("lives", 0)) + 1
-        self._mended = record.get("mended") == self._life
         self.changes = ChangeEvents(self.config, record.get("config_before"), event=self.event)
         self._group = ProcessGroup(place, learner_threads=self.config.learner_threads, learners=self.config.learners,
                                    begin=partial(run.rendezvous.unlink, missing_ok=True))
@@ -213,7 +212,8 @@ class Supervisor:
         if self._life == 1:
             self.event("launch", f"launched with {counted(self.config.actors, 'actors')}")
         else:
-            with_class = ", with a mended class of its algorithm" if self._mended else ""
+            is_mended = self.run.read().get("mended") == self._life
+            with_class = ", with a mended class of its algorithm" if is_mended else ""
             self.event("resume", f"started again{with_class}", life=self._life)
 
     def _turn(self) -> None:
