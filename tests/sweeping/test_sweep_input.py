@@ -11,7 +11,7 @@ import pytest
 import workbench as wb
 from workbench.config import RunConfig, hardware
 from workbench.errors import InvalidInput, OutOfBounds, RunExists, RunNotFound, UnknownName
-from workbench.sweeping.space import Choice, Span, checked_space, from_json, to_json
+from workbench.sweeping.space import Choice, Span, checked_space, first_trials, from_json, to_json
 from workbench.sweeping.start import warm_up_warning
 
 pytest.importorskip("optuna")
@@ -96,6 +96,20 @@ def test_numbers_are_searched_on_the_fields_own_scale_unless_it_is_said() -> Non
         "optimizer": Choice(("adam", "rmsprop")), "target_entropy": Choice((None, 0.5)),
     }  # fmt: skip
     assert from_json(to_json(found)) == found
+
+
+def test_of_lists_alone_every_combination_comes_once_with_the_default_first() -> None:
+    space = checked_space({"batch_size": [8, 32], "unroll_length": [20, 10]}, CONFIG, ())
+    queue = [(fields["batch_size"], fields["unroll_length"]) for fields in first_trials(space, CONFIG, 4)]
+    assert queue[0] == (32, 20) and sorted(queue) == [(8, 10), (8, 20), (32, 10), (32, 20)]
+
+
+@pytest.mark.parametrize(("space", "trials"), [
+    ({"batch_size": [8, 32], "unroll_length": [20, 10]}, 3),  # too few for all
+    ({"batch_size": [8, 32], "learning_rate": (1e-5, 1e-2)}, 100)])
+def test_a_space_that_cannot_be_tried_whole_begins_with_the_defaults_alone(space: dict[str, Any], trials: int) -> None:
+    own = {name: CONFIG.value(name) for name in space}
+    assert first_trials(checked_space(space, CONFIG, ()), CONFIG, trials) == [own]
 
 
 def test_places_run_from_0_to_1_on_the_scale_of_the_axis() -> None:

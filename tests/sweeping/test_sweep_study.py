@@ -40,7 +40,7 @@ def folder(name: str = "sweep", **more: Any) -> SweepFolder:
               "trials": 20, "parallel": 2, "metric": "episode_return", "goal": "max", "sampler": "tpe",
               "pruner": "asha", "seed": 0, "lives": 1, **more}  # fmt: skip
     return sweep_folder.create(name, record, {}, lambda new: sweep_study.create(
-        new, goal=str(record["goal"]), first={"learning_rate": 1e-3}))
+        new, goal=str(record["goal"]), first=[{"learning_rate": 1e-3}]))
 
 
 def test_the_first_trial_that_is_asked_for_has_what_was_given() -> None:

@@ -36,7 +36,7 @@ def by_hand(name: str = "mine", *, network: str = "mlp-lstm", note: str = "<b>la
         "trials": 20, "parallel": 2, "metric": "episode_return", "goal": "max", "sampler": "tpe", "pruner": "asha",
         "seed": 0, "lives": 1,
     }  # fmt: skip
-    folder = sweep_folder.create(name, record, {}, lambda new: sweep_study.create(new, goal="max", first={}))
+    folder = sweep_folder.create(name, record, {}, lambda new: sweep_study.create(new, goal="max"))
     study = sweep_study.opened(folder)
     for rate, batch, net, value, state in TRIALS:
         study.add_trial(optuna.create_trial(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
@@ -167,6 +168,17 @@ def _choice(setting: Setting, entry: Any) -> Choice:
         if value is not None and value not in NETWORKS:
             raise UnknownName.among("network", value, NETWORKS)
     return Choice(values)
+
+
+def first_trials(space: Space, config: RunConfig, trials: int) -> list[dict[str, Any]]:
+    """The fields of the trials with which a sweep begins: those of `config` that lie in the space; and of lists alone,
+    every combination, where there are trials enough. The sampler would try some twice, and others never."""
+    own = {name: config.value(name) for name, entry in space.items() if entry.holds(config.value(name))}
+    lists = [entry.values for entry in space.values() if isinstance(entry, Choice)]
+    if len(lists) < len(space) or math.prod(map(len, lists)) > trials:
+        return [own] if own else []
+    each = [dict(zip(space, values, strict=True)) for values in itertools.product(*lists)]
+    return sorted(each, key=lambda fields: own.items() <= fields.items(), reverse=True)
 
 
 def ends(entry: Entry) -> tuple[Any, ...]:

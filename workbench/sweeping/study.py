@@ -97,13 +97,13 @@ def optuna() -> ModuleType:
     return package
 
 
-def create(sweep: SweepFolder, *, goal: str, first: dict[str, Any]) -> None:
-    """Create a study whose first trial has the fields in `first`. Raises MissingPackage, StorageFailed."""
+def create(sweep: SweepFolder, *, goal: str, first: Sequence[dict[str, Any]] = ()) -> None:
+    """Create a study whose first trials have the fields in `first`. Raises MissingPackage, StorageFailed."""
     package = optuna()
     direction = "maximize" if goal == "max" else "minimize"
     study = package.create_study(storage=_storage(sweep, new=True), study_name=_STUDY, direction=direction)
-    if first:
-        study.enqueue_trial(first)
+    for fields in first:
+        study.enqueue_trial(fields)
 
 
 def opened(sweep: SweepFolder, *, sampling: bool = False) -> Study:

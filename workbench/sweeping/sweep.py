@@ -35,7 +35,7 @@ from workbench.supervisor import stopping_rules
 from workbench.sweeping import study, sweep_folder
 from workbench.sweeping.handle import Sweep, SweepStatus
 from workbench.sweeping.population import GENERATIONS, LEAST_MEMBERS
-from workbench.sweeping.space import Space, checked_space, own_space, to_json
+from workbench.sweeping.space import Space, checked_space, first_trials, own_space, to_json
 from workbench.sweeping.start import MOST_TRIALS, begin, check_count, fitting, sharing_the_machine, warm_up_warning
 from workbench.sweeping.sweep_folder import SweepFolder
 from workbench.tables import Columns, Table, duration
@@ -82,7 +82,8 @@ def sweep(
 ) -> Sweep:
     """Start a search for good hyperparameters in the background, and return its handle once it has begun.
 
-    The first trial has the default values, where they lie in the space.
+    The first trial has the default values, where they lie in the space. Of lists alone each combination is tried once
+    before any is tried again, where there are trials enough.
 
     Args:
         environment, algorithm, launcher, address, network, preset, wrappers, checkpoint, demonstrations: as
@@ -129,10 +130,9 @@ def sweep(
         "space": to_json(searched), **method, "parallel": parallel, "seed": config.seed, "parent": parent,
         "preset": preset_name, "lives": 0,
     }  # fmt: skip
-    first = {field: config.value(field) for field, entry in searched.items() if entry.holds(config.value(field))}
 
     def fill(new: SweepFolder) -> None:
-        study.create(new, goal=goal, first=first)
+        study.create(new, goal=goal, first=first_trials(searched, config, trials))
         keep_demonstrations(new.demonstrations)
         if weights is not None:
             checkpoints.copy(weights, new.checkpoints, without=["optimizer", "replay"])

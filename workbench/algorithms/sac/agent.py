@@ -165,12 +165,13 @@ class SAC(Algorithm):
 @contextmanager
 def _without_values(*networks: Any) -> Iterator[None]:
     """In this block networks that can leave the value out do, see `ActorCritics`."""
-    for network in networks:
+    able = [network for network in networks if hasattr(network, "gives_values")]
+    for network in able:
         network.gives_values = False
     try:
         yield
     finally:
-        for network in networks:
+        for network in able:
             network.gives_values = True
 
 
