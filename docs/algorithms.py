@@ -36,6 +36,9 @@ wb.sweep("CartPole-v1", algorithm="ppo")                  # over the algorithm's
 wb.compare(["cartpole-ppo-1", "cartpole-vtrace-1"])
 ```
 
+An environment's own preset replaces some of an algorithm's defaults: `wb.fields("ppo")` has the defaults,
+`wb.environments("CartPole")` names the presets, and `run.config` is what a run has.
+
 How to clone a policy, or yourself, from recorded games: [tools](tools.md#cloning-from-recorded-games).
 """
 

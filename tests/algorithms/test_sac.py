@@ -18,6 +18,7 @@ from workbench.algorithms import Batch, Loss, collate
 from workbench.algorithms.distributions import TanhNormal
 from workbench.algorithms.sac import targets
 from workbench.config import RunConfig
+from workbench.errors import NetworkFailed
 from workbench.trajectory import ActionSpec, EnvironmentSpec
 
 STEPS, ROWS = 5, 3
@@ -207,6 +208,12 @@ def test_all_that_it_has_learnt_is_saved_and_restored_and_what_older_checkpoints
         return algorithm.loss(network, batch=batch_for(NUMBERS), config=config)  # type: ignore[no-any-return]
 
     assert float(loss(one).total) == float(loss(again).total)
+
+
+def test_a_network_without_critics_is_refused_before_it_trains() -> None:
+    algorithm = algorithms.build(RunConfig.build("CartPole-v1", algorithm="sac"), spec=CHOICES)
+    with pytest.raises(NetworkFailed, match="q_values.features, actions, frozen=False., and Linear has no such method"):
+        algorithm.prepare(torch.nn.Linear(2, 2))
 
 
 def test_soft_values_and_the_temperature_point_the_right_way() -> None:

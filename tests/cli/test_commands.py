@@ -167,6 +167,7 @@ def test_launch_status_tune_evaluate_stop(home: Path, capsys: pytest.CaptureFixt
     assert refused("tune", "typed", "batch_size=3").startswith("workbench: batch_size is fixed once a run has started")
     assert "`workbench scale typed 1`" in refused("tune", "typed", "actors=1")
     assert "actors='one' must be a whole number" in refused("scale", "typed", "one")
+    assert here("scale", "typed", "actors=2") == "actors: 2 → 2\n"
     assert here("scale", "typed", "1") == "actors: 2 → 1\n" and wb.attach("typed").config.actors == 1
     assert workbench("stop", "typed").stdout.startswith("typed: stopped")
     shown = here("status", "typed")

@@ -17,6 +17,7 @@ import pytest
 from tests.conftest import write_files
 from workbench.environments.adapters import sent_modules
 from workbench.environments.adapters.code_by_value import dumps, loads
+from workbench.environments.adapters.edited_modules import edited
 from workbench.environments.adapters.sent_modules import SentModules, collected, importable
 from workbench.errors import EnvironmentFailed, InvalidInput
 
@@ -129,6 +130,37 @@ def test_an_edit_after_the_launch_changes_neither_the_run_nor_what_the_kernel_im
     theirs = loads(data)
     assert theirs is not walls.Walled and theirs.__init__.__qualname__ and sys.modules["walls"] is walls
     assert importlib.reload(walls).HIGH == 40 and not any(isinstance(one, SentModules) for one in sys.meta_path)
+
+
+def test_functions_that_were_edited_since_their_import_are_named_and_moved_ones_are_not(notebook: Path) -> None:
+    write_files(notebook, {"game.py": """
+import functools
+import walls
+class Game(walls.Walled):
+    @functools.cache
+    def loss(self):
+        return [value + 5.0 for value in (1, 2)]
+    @property
+    def size(self):
+        return 1
+    def same(self):
+        return lambda: 3
+def free():
+    return 1
+"""})
+    importlib.import_module("game")
+    text = (notebook / "game.py").read_text()
+    assert edited("game") == {}
+    (notebook / "game.py").write_text("# a line more\n\n" + text)
+    assert edited("game") == {}
+    (notebook / "game.py").write_text(text.replace("+ 5.0", "+ 99.0").replace("    return 1\n", "    return True\n"))
+    assert edited("game") == {"game.py": ["Game.loss", "Game.size", "free"]}
+    (notebook / "game.py").write_text("class Game(:\n")
+    assert edited("game") == {}  # whoever imports it gets the error
+    (notebook / "game.py").write_text(text)
+    (notebook / "walls.py").write_text("class Walled:\n    def more(self): pass\n")
+    assert edited("game") == {}  # what is new was never loaded
+    assert edited("json") == edited("__main__") == {}
 
 
 def test_a_kernel_whose_file_is_the_same_keeps_its_own_class(notebook: Path) -> None:

@@ -13,7 +13,7 @@ import workbench as wb
 from workbench.config import ALGORITHMS, RunConfig, settings
 from workbench.config.own_algorithm import ARGUMENTS, check_described, config_class, described
 from workbench.errors import AlgorithmFailed, InvalidInput, NotLive, OutOfBounds, RunFailed, UnknownName, WrongType
-from workbench.running.starting import check_name, checked_config, stem_for
+from workbench.running.starting import check_name, checked_config, stem_for, with_algorithm
 from workbench.widgets.panel import dashboard
 
 TAKEN = settings(RunConfig)
@@ -223,6 +223,54 @@ def test_a_loss_that_fails_leaves_a_checkpoint_from_which_a_mended_class_goes_on
     with pytest.raises(InvalidInput, match="Stop it first"):
         wb.resume("later", algorithm=mended)
     run.stop()
+    assert len(wb.evaluate(kept, episodes=2, greedy=False).returns) == 2  # written before the class had `more`
+    fork = run.fork(kept, wait_ready=False)
+    assert (fork.config.value("bonus"), fork.config.value("more")) == (0.02, 3.0)
+    fork.stop()
+
+
+class Wrong(Bonus):
+    def behaviour_fields(self) -> Any:
+        raise ArithmeticError("wrong from the start")
+
+
+@pytest.mark.full
+def test_a_mended_class_that_fails_at_once_leaves_the_run_as_it_was(home: Path) -> None:
+    run = wb.launch("CartPole-v1", algorithm=Bonus, name="kept", **SMALL, total_frames=400)
+    run.wait(timeout_s=120, progress=False)
+    before, code = run.config, (run.path / "code" / "algorithm.pkl").read_bytes()
+    with pytest.raises(AlgorithmFailed, match="wrong from the start") as raised:
+        wb.resume("kept", algorithm=type("Bonus", (Wrong,), {}), total_frames=800, bonus=0.5, progress=False)
+    assert raised.value.__notes__ == ["kept is what it was, with the class and the settings that it had."]
+    assert run.config == before and (run.path / "code" / "algorithm.pkl").read_bytes() == code
+    assert run.status.state == "finished"
+    again = wb.resume("kept", total_frames=800, progress=False)
+    assert again.wait(timeout_s=120, progress=False).state == "finished" and again.config.value("bonus") == 0.01
+
+
+class FailsAfterwards(Bonus):
+    def after_update(self, loss: wb.Loss, *, config: Any, peers: Any) -> None:
+        self.times = getattr(self, "times", 0) + 1
+        if self.times > 5:
+            raise ArithmeticError("the sixth time")
+
+
+@pytest.mark.full
+def test_what_a_hook_raises_ends_the_run_at_once(home: Path) -> None:
+    with pytest.raises((AlgorithmFailed, RunFailed), match=r"after_update\(...\) raised ArithmeticError in update 6:"):
+        wb.launch("CartPole-v1", algorithm=FailsAfterwards, name="hook", **SMALL).wait(timeout_s=120, progress=False)
+    assert "restart" not in set(wb.attach("hook").events["kind"])
+
+
+def test_a_default_that_the_mended_class_changes_is_said(capsys: pytest.CaptureFixture[str]) -> None:
+    config, _, _ = checked_config("CartPole-v1", Bonus, None, None, (), {"unroll_length": 7})
+    other = type("Config", (Bonus.Config,), {"__annotations__": {"bonus": "float", "unroll_length": "int"},
+                                             "bonus": 0.5, "unroll_length": 9})
+    mended, _ = with_algorithm(config, type("Bonus", (Bonus,), {"Config": other}), ())
+    assert (mended.value("bonus"), mended.value("unroll_length")) == (0.5, 7)
+    assert "Bonus has other defaults now, which hold from here on: bonus 0.01 → 0.5." in capsys.readouterr().out
+    mended, _ = with_algorithm(config, type("Bonus", (Bonus,), {"Config": other}), {"unroll_length"})
+    assert mended.value("unroll_length") == 9
 
 
 def test_a_class_that_was_changed_since_its_import_is_not_trained_with_the_fields_of_then() -> None:
@@ -235,6 +283,19 @@ def test_a_class_that_was_changed_since_its_import_is_not_trained_with_the_field
     del description["fields"]["patience"]
     with pytest.raises(AlgorithmFailed, match="has patience=None in its file, and had no patience when"):
         check_described(Bonus, description)
+
+
+@pytest.mark.parametrize(("base", "kind", "said"), [
+    (wb.ReplayConfig, "float", "has base=wb.ReplayConfig in its file, and had base=wb.LearningConfig when"),
+    (wb.LearningConfig, "int", "has kind of bonus='int' in its file, and had kind of bonus='float' when"),
+])
+def test_another_base_and_another_kind_are_refused_too(base: type, kind: str, said: str) -> None:
+    def of(base: type, kind: str) -> Any:
+        return type("Mine", (), {"Config": type("Config", (base,), {"__annotations__": {"bonus": kind}, "bonus": 1})})
+
+    description = described(of(wb.LearningConfig, "float").Config, taken=TAKEN)
+    with pytest.raises(AlgorithmFailed, match=said):
+        check_described(of(base, kind), description)
 
 
 @pytest.mark.parametrize(("name", "meant"), [("min", "low"), ("max", "high"), ("liv", "live")])

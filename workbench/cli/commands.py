@@ -311,7 +311,7 @@ def _tune(args: argparse.Namespace) -> None:
 
 def _scale(args: argparse.Namespace) -> None:
     handle = _attached(args)
-    before, actors = handle.config.actors, parse_value(all_settings()["actors"], args.actors)
+    before, actors = handle.config.actors, parse_value(all_settings()["actors"], args.actors.removeprefix("actors="))
     handle.scale(actors=actors)
     print(f"actors: {before} → {actors}")
 

@@ -49,7 +49,8 @@ def named_algorithm(algorithm: Any, *, taken: Mapping[str, Any]) -> tuple[str, d
     """
     if isinstance(algorithm, str):
         if algorithm not in ALGORITHMS:
-            raise UnknownName.among("algorithm", algorithm, ALGORITHMS)
+            raise UnknownName.among("algorithm", algorithm, ALGORITHMS, "One of your own is given in Python, "
+                                    "as its class.")
         return algorithm, {}
     if not (isinstance(algorithm, type) and any((each.__module__, each.__name__) == _ALGORITHM
                                                 for each in algorithm.__mro__)):
@@ -98,15 +99,24 @@ def described(config: type, *, taken: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def check_described(algorithm: Any, description: Mapping[str, Any]) -> None:
-    """Raises AlgorithmFailed unless the class of an algorithm has the fields and defaults of a run's description."""
-    here, there = ({name: entry["default"] for name, entry in each["fields"].items()}
-                   for each in (described(algorithm.Config, taken={}), description))
-    for name in sorted(here.keys() | there.keys()):
-        if here.get(name) != there.get(name) or (name in here) != (name in there):
-            now, then = (f"{name}={each[name]!r:.100}" if name in each else f"no {name}" for each in (here, there))
+    """Raises AlgorithmFailed unless the class of an algorithm has the fields of a run's description, and its schedule.
+    """
+    here, there = (_facts(each) for each in (described(algorithm.Config, taken={}), description))
+    for name in sorted(here.keys() | there.keys(), key=len):
+        if here.get(name) != there.get(name):
+            now, then = (f"{name}={each[name]:.100}" if name in each else f"no {name}" for each in (here, there))
             raise AlgorithmFailed(
                 f"{algorithm.__name__}.Config has {now} in its file, and had {then} when it was imported for the "
                 f"launch. Restart the kernel, or importlib.reload({algorithm.__module__}) and take its class.")
+
+
+def _facts(description: Mapping[str, Any]) -> dict[str, str]:
+    """What training depends on, as text, since 1, 1.0 and True are equal: the base, defaults and kinds."""
+    facts = {"base": f"wb.{description['trains']}"}
+    for name, entry in description["fields"].items():
+        facts |= {name if part == "default" else f"{part} of {name}": repr(value)
+                  for part, value in entry.items() if part in ("default", "kind", "optional")}
+    return facts
 
 
 def _written(each: type, known: Mapping[str, dict[str, Any]]) -> Iterator[tuple[str, dict[str, Any]]]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -216,6 +216,14 @@ class RunConfig:
         """A copy with any fields changed, by flat names. Raises UnknownName or OutOfBounds."""
         own, theirs = _split(self.algorithm, type(self.hyperparameters), changes)
         return dataclasses.replace(self, **own, hyperparameters=dataclasses.replace(self.hyperparameters, **theirs))
+
+    def with_own(self, description: dict[str, Any], changes: Collection[str] = ()) -> RunConfig:
+        """A copy for another class of its own algorithm, of that description. Fields that both have keep what differs
+        from the old default, but for those in `changes`; others have the new default. Raises OutOfBounds."""
+        mended = RunConfig.build(self.environment, algorithm=self.algorithm, own_algorithm=description)
+        left = {"own_algorithm", *changes}
+        return mended.replaced(**{name: value for name, value in self.changed.items()
+                                  if name in mended.all_settings() and name not in left})
 
     def all_settings(self) -> dict[str, Setting]:
         """Settings of the run and of its algorithm, by flat name."""

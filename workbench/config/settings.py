@@ -141,7 +141,8 @@ def settings(config: type) -> dict[str, Setting]:
     for field in dataclasses.fields(config):
         if "help" not in field.metadata:
             continue
-        kind, _, rest = str(field.type).partition(" | ")
+        text = field.type.__name__ if isinstance(field.type, type) else str(field.type)
+        kind, _, rest = text.partition(" | ")
         default = {} if field.default is dataclasses.MISSING else field.default
         by_name[field.name] = Setting(
             field.name, KINDS[kind.split("[")[0]], default, optional=rest == "None", **field.metadata

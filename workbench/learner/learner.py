@@ -15,7 +15,7 @@ import traceback
 from collections.abc import Callable
 from functools import partial
 
-from workbench.errors import ConnectionLost
+from workbench.errors import ConnectionLost, WorkbenchError
 from workbench.learner.build import Builder
 from workbench.learner.calls import LeaderCalls, MemberCalls
 from workbench.learner.command_queue import Commands
@@ -150,7 +150,7 @@ class Learner:
             self.learners.close()  # while all are there
             self.state.raise_failure()
             self.checkpoints.write_last()
-        except Exception:
+        except WorkbenchError:  # which ends the run; after any other error it begins again at its last checkpoint
             self.checkpoints.write_at_failure()
             raise
         finally:

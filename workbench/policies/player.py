@@ -133,8 +133,9 @@ def load_opponent(checkpoint: Checkpoint, spec: EnvironmentSpec) -> Policy:
 
 def load_policy(checkpoint: Checkpoint) -> Policy:
     """The policy of a checkpoint. Raises CheckpointCorrupt, NetworkFailed or AlgorithmFailed."""
-    config = checkpoint.config
-    spec = checkpoint.spec
+    run, config, spec = RunDirectory(checkpoint.path.parent.parent), checkpoint.config, checkpoint.spec
+    if run.record.exists():
+        config = run.for_its_class(config)
     factory = _typed(checkpoint, "network")
     algorithm = algorithms.build(config, spec=spec, own=_typed(checkpoint, "algorithm"))
     network = partial(networks.build, config.network, spec=spec, heads=algorithm.heads, factory=factory, seed=0,

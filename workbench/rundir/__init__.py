@@ -279,6 +279,12 @@ class RunDirectory(RecordFolder):
             raise StorageFailed(f"{self.record} is damaged: it has no config. Put back a copy of the file.")
         return RunConfig.from_json(record["config"])
 
+    def for_its_class(self, config: RunConfig) -> RunConfig:
+        """The configuration of one of its checkpoints, for the class of its own algorithm that the run has now: a later
+        life may have got a mended one."""
+        now = self.config().own_algorithm if config.own_algorithm else {}
+        return config if now == config.own_algorithm or not now else config.with_own(now)
+
     def parent(self) -> Parent | None:
         """The checkpoint from which the run started; None: it started from nothing."""
         parent = self.read().get("parent")

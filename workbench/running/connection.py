@@ -74,7 +74,7 @@ class Control:
     def _refuse_ended(self) -> None:
         name, state = self.directory.name, self.directory.read()["state"]
         if state in ENDED:
-            raise RunNotAlive(f"{name} is {state}. wb.resume({name!r}) continues it from its newest checkpoint.")
+            raise RunNotAlive(f"{name} is {state}. {resuming(self.directory, state)}")
 
     def _open(self) -> Caller:
         entry, token = self.directory.path.stat(), self._token()
@@ -149,6 +149,14 @@ def _of_last_checkpoint(directory: RunDirectory, status: RunStatus) -> dict[str,
     if newest is None or newest.frames <= status.frames:
         return {}
     return {name: getattr(newest, name) for name in ("frames", "steps", "updates", "time_s")}
+
+
+def resuming(directory: RunDirectory, state: str) -> str:
+    """How a run that has ended goes on, as a sentence: one that has finished needs more frames."""
+    if state == "finished":
+        more = 2 * directory.config().total_frames
+        return f"wb.resume({directory.name!r}, total_frames={more}) continues it from its newest checkpoint."
+    return f"wb.resume({directory.name!r}) continues it from its newest checkpoint."
 
 
 def _unfollowed(name: str) -> str:

@@ -76,6 +76,9 @@ def _rollout(source: Any) -> Rollout:
     if isinstance(source, Rollout):
         return source
     if not isinstance(source, str | Path) or not str(source):
+        if isinstance(source, rundir.OfRun):
+            raise InvalidInput(f"demonstrations are rollouts, and this is the run {source.directory.name!r}: give "
+                               "its rollouts.")
         raise InvalidInput(f"demonstrations={source!r:.100}: give rollouts, their folders, or the names of these. "
                            f"{_RECORDERS}")
     folder = Path(os.path.expanduser(source))

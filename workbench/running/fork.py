@@ -50,7 +50,7 @@ def forked(
             raise RunExists(f"there is a run {name!r} already. Choose another name.")
     replay = Setting("replay", bool, False, "").check(replay)
     source = _source(run, checkpoint, replay=replay, changes=changes)
-    before = source.config
+    before = run.directory.for_its_class(source.config)
     changed = config_of_fork(before, changes, frames=source.frames, replay=replay)
     config = moved_to(_with_own_opponent(changed, before, run.directory), launcher, address)
     code = sealed.every(run.directory.code, config, address=address,

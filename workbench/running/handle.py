@@ -235,7 +235,7 @@ class Run:
             episode_return, evaluation_return: mean of the last 100 episodes of environments that train, or that
                 evaluate (see `evaluation_envs_per_actor`), once there are 20 since the learner started.
             episode_score, evaluation_score: likewise, for an environment with a score beside a shaped reward.
-            seconds: of waiting; a target as the others are.
+            seconds: of waiting. Where it is the only target, a run that ends before is no error.
             timeout_s: seconds after which WaitTimeout is raised; None: never.
             progress: whether to show a bar; None: in a notebook and in a terminal.
 

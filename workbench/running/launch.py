@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Sequence
-from contextlib import closing
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing, contextmanager, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Unpack
 
@@ -14,7 +14,7 @@ from workbench.config import DEFAULT, REPLAY_S, RunConfig, Setting
 from workbench.config.chosen import DEVICE_VARIABLE
 from workbench.config.signatures import with_fields
 from workbench.environments.adapters.wrapping import Wrapper
-from workbench.errors import InvalidInput, StorageFailed, checked_arguments
+from workbench.errors import AlgorithmFailed, InvalidInput, StorageFailed, checked_arguments
 from workbench.launchers.contract import Launched, Launcher
 from workbench.rundir import RunDirectory, sealed
 from workbench.rundir.files import make_private, write_atomically
@@ -44,6 +44,8 @@ from workbench.wire import certificates
 if TYPE_CHECKING:
     from workbench.config.keywords import ResumeFields, RunFields
     from workbench.playing.rollout import Rollout
+
+_END_S = 60.0  # for the processes of a run that failed
 
 
 @with_fields()
@@ -129,8 +131,9 @@ def resume(
         name: of a run of this machine; its address on a cluster, "ray://HOST:PORT/NAME", where it then goes on; or the
             URL of its copy in `storage`, "s3://bucket/runs/pong", which is copied here first unless a run of that name
             is here.
-        algorithm: the mended class of an algorithm of your own, in place of the one of that name with which the run
-            began; None: that one.
+        algorithm: the mended class of an algorithm of your own, in place of the one of that name that the run has;
+            None: that one. It keeps the run's values, but where the run had an old default and the class has a new
+            one. If it fails before the run trains, the run stays what it was.
         launcher, address: where it goes on, see `launch`; None: where it was.
         trust_code: let code that was typed in a cell for it execute as you, wherever the run comes from; from then on
             it counts as yours.
@@ -168,8 +171,9 @@ def resume(
     moved = moved_to(directory.config(), launcher, address)
     prepare = _checked_to_go_on(
         directory, place, moved, {**changes}, algorithm=algorithm, address=address, trust_code=trust_code)
-    return Run(directory, started(
-        directory, place, prepare, wait_ready=wait_ready, ready_timeout_s=ready_timeout_s, progress=progress))
+    with nullcontext() if algorithm is None else _as_it_was_if_it_fails(control):
+        return Run(directory, started(
+            directory, place, prepare, wait_ready=wait_ready, ready_timeout_s=ready_timeout_s, progress=progress))
 
 
 def begun_again(directory: RunDirectory, place: Launcher, **changes: Any) -> Launched | None:
@@ -198,7 +202,7 @@ def _checked_to_go_on(
     Args:
         moved: its configuration, by the launcher and the address where it goes on.
     """
-    moved, mended = (moved, {}) if algorithm is None else with_algorithm(moved, algorithm)
+    moved, mended = (moved, {}) if algorithm is None else with_algorithm(moved, algorithm, changes)
     config = with_changes(moved, moved.ending_warm_up(changes, stored_status(directory).updates))
     check_goes_on(directory, config)
     check_parent(directory)
@@ -225,6 +229,24 @@ def _checked_to_go_on(
         )
 
     return prepare
+
+
+@contextmanager
+def _as_it_was_if_it_fails(control: Control) -> Iterator[None]:
+    """Where a mended class fails before the run trains, the run is again what it was: its class may be nowhere else.
+    """
+    directory = control.directory
+    file, record = directory.code / "algorithm.pkl", directory.read()
+    code = file.read_bytes()
+    try:
+        yield
+    except AlgorithmFailed as error:
+        waiting.until_ended(control, _END_S)
+        write_atomically(file, code)
+        directory.write(**{name: record[name] for name in ("config", "state", "error")},
+                        config_before=directory.read()["config"])  # for the next life to say so
+        error.add_note(f"{directory.name} is what it was, with the class and the settings that it had.")
+        raise
 
 
 def _resumed_there(

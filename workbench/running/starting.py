@@ -8,7 +8,7 @@ import os
 import platform
 import re
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager, suppress
 from dataclasses import replace
 from itertools import count
@@ -19,7 +19,7 @@ from workbench import checkpoints, environments, imports, launchers, rundir
 from workbench.checkpoints import Checkpoint
 from workbench.config import NETWORKS, REPLAY_S, RunConfig, Setting, settings
 from workbench.config.own_algorithm import named_algorithm
-from workbench.environments.adapters import code_by_value, sent_modules
+from workbench.environments.adapters import code_by_value, edited_modules, sent_modules
 from workbench.environments.adapters.wrapping import Wrapped, Wrapper, checked_wrappers
 from workbench.environments.presets import NONE, preset_of, with_preset
 from workbench.errors import (
@@ -91,9 +91,19 @@ def checked_config(
         objects["environment.pkl"] = wrapped  # with the module that registers the name
     code = {file: code_by_value.dumps(value, imports=[package] if package else ())
             for file, value in objects.items() if value is not None}
+    for value in (factory, network, algorithm):
+        _say_what_was_edited(value)
     code |= sealed.words(label if factory is None else "", config.address)
     code = {file: sealed.sealed(file, data) for file, data in code.items()}
     return config, code, None if used_preset is None else used_preset.name
+
+
+def _say_what_was_edited(value: Any) -> None:
+    """A launch from a module that was edited since its import trains by the file: say so."""
+    module = getattr(value, "__module__", None)
+    for file, functions in (edited_modules.edited(module) if callable(value) and module else {}).items():
+        notify(f"{file} was edited after it was imported here ({', '.join(functions)}), and the run gets the file as "
+               "it is now. importlib.reload, or a new kernel, makes both the same.")
 
 
 def with_opponent(fields: dict[str, Any]) -> dict[str, Any]:
@@ -256,19 +266,28 @@ def with_changes(config: RunConfig, changes: dict[str, Any]) -> RunConfig:
     return config.with_live(**live).replaced(**{key: changes[key] for key in changes if key == "actors"})
 
 
-def with_algorithm(config: RunConfig, algorithm: type) -> tuple[RunConfig, dict[str, bytes]]:
+def with_algorithm(
+    config: RunConfig, algorithm: type, changes: Collection[str]
+) -> tuple[RunConfig, dict[str, bytes]]:
     """The configuration with a mended class in place of the user's own algorithm, and its code by file name.
 
-    Fields that both classes have keep their values. Raises InvalidInput where the run trains by another algorithm.
+    Fields that both classes have keep what differs from the old default; a value that changes with its default is said.
+    `changes`: fields that get a value of their own. Raises InvalidInput where the run trains by another algorithm.
     """
     name, own = named_algorithm(algorithm, taken=settings(RunConfig))
     if not (own and config.own_algorithm and name == config.algorithm):
+        remedy = f"Call the mended class {config.algorithm}, too, or begin" if config.own_algorithm else "Begin"
         raise InvalidInput(f"algorithm={name}: this run trains by {config.algorithm}, and goes on with a class of "
-                           "yours of that name alone. Begin a new one with its weights: wb.launch(..., checkpoint=...)")
-    mended = RunConfig.build(config.environment, algorithm=name, own_algorithm=own)
-    kept = {field: value for field, value in config.changed.items() if field in mended.all_settings()}
+                           f"yours of that name alone. {remedy} a new run with its weights: "
+                           "wb.launch(..., checkpoint=...)")
+    _say_what_was_edited(algorithm)
+    mended = config.with_own(own, changes)
+    shared = config.all_settings().keys() & mended.all_settings().keys() - {"own_algorithm", *changes}
+    if moved := [f"{field} {config.value(field)!r} → {mended.value(field)!r}" for field in sorted(shared)
+                 if config.value(field) != mended.value(field)]:
+        notify(f"{name} has other defaults now, which hold from here on: {', '.join(moved)}.")
     file = "algorithm.pkl"
-    return mended.replaced(**kept), {file: sealed.sealed(file, code_by_value.dumps(algorithm))}
+    return mended, {file: sealed.sealed(file, code_by_value.dumps(algorithm))}
 
 
 def new_record(

@@ -14,7 +14,7 @@ from workbench.errors import RunFailed, RunNotAlive, WaitTimeout, WorkbenchError
 from workbench.metrics.status import RunStatus
 from workbench.metrics.status_facts import FACTS
 from workbench.rundir import ENDED, lock
-from workbench.running.connection import Control
+from workbench.running.connection import Control, resuming
 from workbench.running.progress import Progress, interactive
 from workbench.supervisor.stopping_rules import LEAST_EPISODES
 from workbench.tables import plain
@@ -134,12 +134,14 @@ def _reached(status: RunStatus, targets: dict[str, float], waited_s: float) -> b
 
 
 def _last_status(control: Control, status: RunStatus, targets: dict[str, float]) -> RunStatus:
-    """The last status of a run that has ended, where there was no target. Raises RunFailed or RunNotAlive."""
+    """The last status of a run that has ended, where nothing but time was waited for. Raises RunFailed or RunNotAlive.
+    """
     if status.state == "failed":
         error = failure(control)
         raise RunFailed(f"{status.name} failed: {type(error).__name__}: {error}") from error
-    if status.state == "dead" or targets:
-        remedy = f": {status.reason}" if status.state == "dead" else f". wb.resume({status.name!r}) continues it."
+    if status.state == "dead" or targets.keys() - {"seconds"}:
+        remedy = (f": {status.reason}" if status.state == "dead"
+                  else f". {resuming(control.directory, status.state)}")
         place = f"at {FACTS['frames'].said(status)}, before {_in_words(targets)}"
         raise RunNotAlive(f"{status.name} is {status.state} {place}{remedy}")
     return status

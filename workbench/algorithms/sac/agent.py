@@ -123,7 +123,8 @@ class SAC(Algorithm):
         return 0.5 * math.log(sizes[0]) if self._chooses else -float(len(sizes))
 
     def prepare(self, network: nn.Module) -> None:
-        """Copies the network into the target network."""
+        """Copies the network into the target network. Raises NetworkFailed where it has no critics."""
+        _with_critics(network)
         self._target.prepare(network)
 
     def updated(self, network: nn.Module, *, updates: int, config: SACConfig) -> None:
@@ -165,18 +166,25 @@ class SAC(Algorithm):
 @contextmanager
 def _without_values(*networks: Any) -> Iterator[None]:
     """In this block networks that can leave the value out do, see `ActorCritics`."""
-    able = [network for network in networks if hasattr(network, "gives_values")]
-    for network in able:
+    before = [(network, network.gives_values) for network in networks if hasattr(network, "gives_values")]
+    for network, _ in before:
         network.gives_values = False
     try:
         yield
     finally:
-        for network in able:
-            network.gives_values = True
+        for network, gave in before:
+            network.gives_values = gave
 
 
 def _with_critics(network: Any) -> Any:
-    """The part of a network that has critics, inside of what averages gradients and of what decodes observations."""
-    while not hasattr(network, "q_values"):
-        network = network.module if hasattr(network, "module") else network.network
-    return network
+    """The part of a network that has critics, inside of what averages gradients and of what decodes observations.
+
+    Raises NetworkFailed where there is none.
+    """
+    inner = network
+    while not hasattr(inner, "q_values"):
+        inner = getattr(inner, "module", None) or getattr(inner, "network", None)
+        if inner is None:
+            raise NetworkFailed("SAC asks a network's critics by q_values(features, actions, frozen=False), and "
+                                f"{type(network).__name__} has no such method. See workbench.networks.actor_critics.")
+    return inner

@@ -30,6 +30,7 @@ from workbench.learner.inference.wall_tap import WallTap
 from workbench.learner.inference.watch_tap import Tap, thought
 from workbench.learner.metrics.flight_recorder import FlightRecorder
 from workbench.learner.metrics.meters import Meters
+from workbench.learner.own_code import own_code
 from workbench.policies.roles import RoleTable
 from workbench.replay.assembler import UnrollAssembler, grown
 from workbench.replay.queue import UnrollQueue
@@ -267,8 +268,9 @@ class Inference:
     def _forward(self, network: nn.Module, steps: PlacedSteps, roles: Roles, settings: Any) -> Forward:
         """The network's output and state, actions and behaviour for `steps`, on the device; advances the tables."""
         output, state = network(*self._tables.push(steps))
-        actions, behaviour = self._algorithm.act(
-            output, roles=roles, greedy=False, generator=self._device.drawing(self.generator), config=settings)
+        with own_code(self._algorithm, "act(...)"):
+            actions, behaviour = self._algorithm.act(
+                output, roles=roles, greedy=False, generator=self._device.drawing(self.generator), config=settings)
         self._tables.store_states(steps.rows, state)
         return output, state, actions, behaviour
 

@@ -11,6 +11,8 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from workbench import checkpoints
 from workbench.checkpoints import Checkpoint
 from workbench.errors import StorageFailed
@@ -107,7 +109,8 @@ class CheckpointWriter:
         alone = state.learners.size == 1 and self._schedule.keeps_its_end
         if alone and state.progress.updates > self._updates_before:
             with suppress(Exception):  # a device that failed gives no weights, a full disk takes none
-                if all(bool(weights.isfinite().all()) for weights in state.parts.trainer.network.parameters()):
+                groups = checkpointing.groups_of(state.parts.trainer, state.parts.inference.generator)
+                if all(np.isfinite(array).all() for arrays in groups.values() for array in arrays.values()):
                     self.write("failed")
 
     # ---- what -------------------------------------------------------------------------------------------------------

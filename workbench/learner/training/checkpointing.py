@@ -48,12 +48,14 @@ def groups_of(trainer: Trainer, generator: torch.Generator) -> dict[str, dict[st
 
 
 def restore(
-    checkpoint: Checkpoint, trainer: Trainer, generator: torch.Generator, *, weights_only: bool = False
+    checkpoint: Checkpoint, trainer: Trainer, generator: torch.Generator, *, weights_only: bool = False,
+    optimizer: bool = True,
 ) -> bool:
-    """Restore a checkpoint's arrays; with `weights_only` the network's alone. Raises CheckpointCorrupt.
+    """Restore a checkpoint's arrays; with `weights_only` the network's alone, and without `optimizer` all but its.
+    Raises CheckpointCorrupt.
 
     Returns whether `generator` continues the checkpoint's random numbers: the states of a CPU's and a GPU's generator
-    differ in size. The checkpoint of a fork with another optimizer has no optimizer state.
+    differ in size.
     """
     try:
         trainer.network.load_state_dict(_tensors(checkpoint.load("model")))
@@ -61,7 +63,7 @@ def restore(
         if weights_only:
             return False
         trainer.algorithm.load_state(_tensors(checkpoint.load("algorithm")))
-        if "optimizer" in checkpoint.groups:
+        if optimizer and "optimizer" in checkpoint.groups:
             state = _unflattened(_tensors(checkpoint.load("optimizer")))
             _check_whole(trainer.optimizer, state)
             _load(trainer, state)

@@ -104,7 +104,9 @@ class TrainingLoop:
         self._log.event_of_all("error", f"update skipped, not finite: {reason} ({number} in a row)",
                                progress=self._state.progress)
         if number >= MAX_BAD_UPDATES:
+            ours = type(trainer.algorithm).__module__.startswith("workbench.")
+            mend = "" if ours else "; or stop the run, mend the loss, and resume the run with the mended class"
             self._state.pause(f"{number} updates in a row were not finite ({reason}); lower learning_rate, bound "
                               "rewards or gradients (max_abs_reward, max_gradient_norm), or fork from an earlier "
-                              "checkpoint")
+                              f"checkpoint{mend}")
             trainer.bad_updates = 0

@@ -10,7 +10,7 @@ import torch
 
 from workbench import checkpoints
 from workbench.checkpoints import Checkpoint
-from workbench.errors import CheckpointCorrupt
+from workbench.errors import CheckpointCorrupt, ShapeMismatch
 from workbench.learner.metrics.recorder import Log
 from workbench.learner.run_state import RunState
 from workbench.learner.training import checkpointing
@@ -89,7 +89,7 @@ class Restoring:
         forked = fork if type(fork) is dict else None
         origin = f"forked from {forked.get('run')}: begins with" if forked else "continues from"
         message = f"{origin} the checkpoint at {counters.frames:,} frames{self._restore_replay(checkpoint)}"
-        if "optimizer" not in checkpoint.groups:
+        if not self._same_optimizer(checkpoint):
             message += "; the optimizer is another one and starts afresh"
         if not sampling_continues:
             self._generator.manual_seed(self._state.seed(1) + counters.updates)
@@ -101,10 +101,16 @@ class Restoring:
     def _load(self, checkpoint: Checkpoint, *, weights_only: bool) -> tuple[Counters, bool]:
         """Restore the checkpoint: its counters, and whether the actions continue its random numbers."""
         counters = AT_THE_START if weights_only else Counters.of(checkpoint)
-        continues = checkpointing.restore(checkpoint, self._trainer, self._generator, weights_only=weights_only)
+        continues = checkpointing.restore(checkpoint, self._trainer, self._generator, weights_only=weights_only,
+                                          optimizer=self._same_optimizer(checkpoint))
         self._source = Source(str(checkpoint.path), weights_only)
         self._trainer.updates = counters.updates
         return counters, continues
+
+    def _same_optimizer(self, checkpoint: Checkpoint) -> bool:
+        """Whether its optimizer goes on: a fork may leave it out, and a mended class may have another one."""
+        same = checkpoint.config.value("optimizer") == self._state.config.value("optimizer")
+        return same and "optimizer" in checkpoint.groups
 
     def _restore_replay(self, checkpoint: Checkpoint) -> str:
         """Restore the replay if the checkpoint has one, and return in words what became of it."""
@@ -118,6 +124,7 @@ class Restoring:
             size = self._state.learners.size
             others = f" of the first of {size} learners; the others fill theirs anew" if size > 1 else ""
             return f", with its replay{lost}{others}"
-        except CheckpointCorrupt as error:
+        except (CheckpointCorrupt, ShapeMismatch) as error:
             self._log.event("error", str(error))
-            return "; its replay is damaged and is filled anew"
+            what = "is damaged" if isinstance(error, CheckpointCorrupt) else "does not fit any more"
+            return f"; its replay {what} and is filled anew"

@@ -9,9 +9,9 @@ from __future__ import annotations
 import inspect
 import math
 import threading
-import traceback
 from collections import deque
 from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
 from typing import Any, cast
 
 import numpy as np
@@ -22,8 +22,8 @@ from workbench.algorithms.batch import Batch
 from workbench.algorithms.frame_stacking import stack_frames
 from workbench.algorithms.interface import Algorithm, Loss, Network
 from workbench.algorithms.rate_factors import RateFactors
-from workbench.errors import AlgorithmFailed
 from workbench.learner.devices.device import Device
+from workbench.learner.own_code import own_code
 from workbench.learner.training.data_parallel import Alone, Learners
 from workbench.learner.training.keras_adam import KerasAdam
 from workbench.networks.normalization import Observed, undecorated
@@ -156,7 +156,8 @@ class Trainer:
         self._check_earlier(on_bad)
         with self._device.tracing():
             batch = self._device.place_batch(batch)
-            self.algorithm.before_update(batch, config=config, peers=self._learners.peers)
+            with self._own_code("before_update"):
+                self.algorithm.before_update(batch, config=config, peers=self._learners.peers)
             self._set_rates(learning_rate, config)
             loss, loss_and_norm = self._recorded_step(batch, config)
             if self._device.lags:
@@ -166,12 +167,14 @@ class Trainer:
             else:
                 lay_out(self.optimizer)
                 self.optimizer.step()
-            self.updates += 1
             if isinstance(self.network, Observed) and len(self.network.statistics):
                 stacks = stack_frames(batch.observation, stack_prefix=batch.stack_prefix, start=batch.start)
                 self.network.observe(stacks[:-1], self._learners.peers)  # the last step is the next unroll's first
-            self.algorithm.after_update(loss, config=config, peers=self._learners.peers)
-            self.algorithm.updated(self.network, updates=self.updates, config=config)
+            with self._own_code("after_update"):
+                self.algorithm.after_update(loss, config=config, peers=self._learners.peers)
+            with self._own_code("updated"):
+                self.algorithm.updated(self.network, updates=self.updates + 1, config=config)
+            self.updates += 1
             self._add(loss, lags)
         return loss
 
@@ -224,14 +227,11 @@ class Trainer:
         return loss, self._clip_gradients(config.max_gradient_norm)
 
     def _loss(self, batch: Batch, config: Any) -> Loss:
-        """The algorithm's loss. Raises AlgorithmFailed, with the traceback, for what a user's own raises."""
-        try:
+        with self._own_code("loss"):
             return self.algorithm.loss(cast(Network, self._model), batch=batch, config=config)
-        except Exception as error:
-            if type(self.algorithm).__module__.startswith("workbench."):
-                raise
-            raise AlgorithmFailed(f"loss(...) raised {type(error).__name__} in update {self.updates + 1:,}: {error}\n\n"
-                                  + "".join(traceback.format_exception(error)).rstrip()) from error
+
+    def _own_code(self, method: str) -> AbstractContextManager[None]:
+        return own_code(self.algorithm, f"{method}(...)", f" in update {self.updates + 1:,}")
 
     def arriving(self, loss: Loss | None) -> Callable[[], Loss | None]:
         """Start to copy to the host what the source of batches needs of `loss`. Returns a function that waits for it

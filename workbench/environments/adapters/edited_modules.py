@@ -1,0 +1,68 @@
+"""Which functions of loaded modules are not what their files say now: a run gets the files, and not what is loaded."""
+
+from __future__ import annotations
+
+import inspect
+import sys
+import types
+from collections import defaultdict
+from collections.abc import Iterator
+from importlib.machinery import SourceFileLoader
+from pathlib import Path
+from typing import Any
+
+from workbench.environments.adapters import sent_modules
+
+
+def edited(name: str) -> dict[str, list[str]]:
+    """Names of the functions that were edited since they were imported, by file: those of the module `name`, and of the
+    modules beside the notebook that it imports. Imports nothing."""
+    found = {}
+    for each, (file, text, _) in sent_modules.collected([name])[0].items():
+        module = sys.modules.get(each)
+        plain = type(getattr(getattr(module, "__spec__", None), "loader", None)) is SourceFileLoader  # rewrites nothing
+        if module is not None and plain and (functions := _edited(module, file, text)):
+            found[Path(file).name] = functions
+    return found
+
+
+def _edited(module: types.ModuleType, file: str, text: bytes) -> list[str]:
+    try:
+        written = compile(text, file, "exec", dont_inherit=True)
+    except (SyntaxError, ValueError):  # whoever imports it gets the error
+        return []
+    now = defaultdict(list)
+    for code in _within(written):
+        now[code.co_qualname].append(code)
+    loaded = (code for code in _loaded(vars(module), module.__name__) if code.co_filename == file)
+    return sorted({code.co_qualname for code in loaded if (those := now[code.co_qualname])
+                   and not any(_same(code, one) for one in those)})
+
+
+def _within(code: types.CodeType) -> Iterator[types.CodeType]:
+    """The code of everything that is defined in `code`."""
+    for constant in code.co_consts:
+        if isinstance(constant, types.CodeType):
+            yield constant
+            yield from _within(constant)
+
+
+def _loaded(members: Any, module: str) -> Iterator[types.CodeType]:
+    """The code of the functions of a module, or of a class in it."""
+    for member in list(members.values()):
+        if isinstance(member, type) and member.__module__ == module and vars(member) is not members:
+            yield from _loaded(vars(member), module)
+        elif isinstance(member, property):
+            yield from (function.__code__ for function in (member.fget, member.fset) if inspect.isfunction(function))
+        elif inspect.isfunction(function := inspect.unwrap(getattr(member, "__func__", member))):
+            yield function.__code__
+
+
+def _same(code: types.CodeType, other: types.CodeType) -> bool:
+    """Whether both do the same; their lines may lie elsewhere."""
+    parts = "co_code", "co_names", "co_varnames", "co_freevars", "co_cellvars"
+    constants = code.co_consts, other.co_consts
+    return all(getattr(code, part) == getattr(other, part) for part in parts) and len(constants[0]) == len(
+        constants[1]) and all(
+        _same(one, two) if isinstance(one, types.CodeType) and isinstance(two, types.CodeType)
+        else type(one) is type(two) and one == two for one, two in zip(*constants, strict=True))
