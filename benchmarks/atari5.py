@@ -36,6 +36,7 @@ GAMES = ("BattleZone", "DoubleDunk", "NameThisGame", "Phoenix", "Qbert")
 PROTOCOL, SEED = "noop-starts", 1000  # of an evaluation
 CHECKPOINTS_S = 300.0  # between two
 POINTS = 100  # of a curve
+FEWEST = 10  # episodes behind a point
 
 
 @dataclass(frozen=True)
@@ -106,13 +107,14 @@ def share(estimate: Estimate, single: bool) -> str:
 
 
 def curves(found: list[Played]) -> pd.DataFrame:
-    """Means of up to 100 training episodes: game, seed, frames, minutes, mean_return, human_normalised."""
+    """Means of 10 to 100 training episodes: game, seed, frames, minutes, mean_return, human_normalised."""
     import pandas as pd
 
     parts = []
     for one in found:
         episodes = episodes_of(one.run)
-        episodes["mean_return"] = episodes["episode_return"].rolling(WINDOW, min_periods=1).mean()
+        episodes["mean_return"] = episodes["episode_return"].rolling(WINDOW, min_periods=FEWEST).mean()
+        episodes = episodes[FEWEST - 1 :]
         thin = episodes.iloc[:: max(1, len(episodes) // POINTS)]
         normalised = [human_normalized(one.game, value) for value in thin["mean_return"]]
         parts.append(pd.DataFrame({

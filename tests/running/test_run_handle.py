@@ -314,6 +314,8 @@ def test_resuming_a_run_that_trains_is_said_in_one_sentence(
     wb.resume(NAME)
     assert capsys.readouterr().out == f"{NAME} is training already: it was not started again.\n"
     run.pause()
+    run.wait(seconds=1, progress=False)
+    assert capsys.readouterr().out.startswith(f"{NAME} is paused, and the wait goes on")
     run.resume()
     assert capsys.readouterr().out == ""
 

@@ -15,7 +15,7 @@ from workbench.metrics.status import RunStatus
 from workbench.metrics.status_facts import FACTS
 from workbench.rundir import ENDED, lock
 from workbench.running.connection import Control, resuming
-from workbench.running.progress import Progress, interactive
+from workbench.running.progress import Progress, interactive, notify
 from workbench.supervisor.stopping_rules import LEAST_EPISODES
 from workbench.tables import plain
 
@@ -80,7 +80,7 @@ def until(
     checked = {**requested, **{setting.name: setting.check(requested[setting.name]) for setting in _BOUNDED}}
     targets = {name: value for name, value in checked.items() if value is not None}
     limits_s = [limit_s for limit_s in (targets.get("seconds"), timeout_s) if limit_s is not None]
-    status = control.status()
+    status, paused = control.status(), False
     with _bar(control, status, targets, interactive() if progress is None else progress) as bar:
         for status in _statuses(control, min(limits_s, default=None)):
             waited_s = time.monotonic() - began
@@ -89,6 +89,10 @@ def until(
                 return status
             if status.state in (*ENDED, "dead"):
                 return _last_status(control, status, targets)
+            if status.state == "paused" and not paused:
+                paused = True
+                notify(f"{status.name} is paused, and the wait goes on{f': {status.reason}' if status.reason else ''}. "
+                       f"wb.attach({status.name!r}).resume() ends the pause.")
     raise WaitTimeout(
         f"{status.name} has not reached {_in_words(targets)} after {timeout_s:g} s; it goes on. Now: {status.line()}"
     )
