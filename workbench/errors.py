@@ -69,8 +69,9 @@ class WorkbenchError(Exception):
         self._shown_short = True
         lines = [f"{place}:  {line}" for place, line in _user_lines(self.__traceback__)]
         lines.append(f"{_RED}{type(self).__name__}{_PLAIN}: {self}")
-        if self.__cause__ is not None:
-            lines.append(f"Caused by {type(self.__cause__).__name__}: {printable(str(self.__cause__))}")
+        lines += getattr(self, "__notes__", [])
+        if self.__cause__ is not None and (said := printable(str(self.__cause__))) not in str(self):
+            lines.append(f"Caused by {type(self.__cause__).__name__}: {said}")
         return [*lines, f"{_FAINT}%tb shows where it was raised.{_PLAIN}"]
 
     def __str__(self) -> str:  # KeyError would show the message's repr

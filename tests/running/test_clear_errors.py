@@ -147,6 +147,16 @@ def test_a_wait_for_a_dead_run_says_why_it_is_dead(run: wb.Run) -> None:
         run.wait(seconds=3)
 
 
+def test_a_cell_shows_an_error_with_its_notes_and_a_cause_that_it_does_not_say_itself() -> None:
+    cause = wb.errors.AlgorithmFailed("loss(...) raised")
+    for text, more in (("it failed: AlgorithmFailed: loss(...) raised", []),
+                       ("it failed", ["Caused by AlgorithmFailed: loss(...) raised"])):
+        error = wb.errors.RunFailed(text)
+        error.__cause__ = cause
+        error.add_note("it is what it was")
+        assert error._render_traceback_()[1:-1] == ["it is what it was", *more]
+
+
 def test_numbers_have_their_nouns() -> None:
     status = RunStatus("one", "training", frames=1, episode_return=2.0, episodes_in_mean=1)
     assert (FACTS["frames"].said(status), FACTS["episode_return"].named(status)) == (

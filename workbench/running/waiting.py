@@ -67,9 +67,9 @@ def until_ready(control: Control, launched: Launched, timeout_s: float, *, progr
 
 
 def _started(status: RunStatus, waited_s: float) -> str:
-    """The status of a run that starts; once it trains, words that stay true, since a cell keeps them."""
-    trains = f"trains in the background after a start of {waited_s:.1f} s"
-    return trains if status.state == "training" else status.line()
+    """The status of a run that starts; once it trains, or fills its replay, words that stay true: a cell keeps them."""
+    runs = f"runs in the background after a start of {waited_s:.1f} s"
+    return runs if status.state == "training" else status.line()
 
 
 def until(
