@@ -14,7 +14,7 @@ from workbench.config import DEFAULT, REPLAY_S, RunConfig, Setting
 from workbench.config.chosen import DEVICE_VARIABLE
 from workbench.config.signatures import with_fields
 from workbench.environments.adapters.wrapping import Wrapper
-from workbench.errors import AlgorithmFailed, InvalidInput, StorageFailed, checked_arguments
+from workbench.errors import InvalidInput, StorageFailed, WorkbenchError, checked_arguments
 from workbench.launchers.contract import Launched, Launcher
 from workbench.rundir import RunDirectory, sealed
 from workbench.rundir.files import make_private, write_atomically
@@ -240,7 +240,9 @@ def _as_it_was_if_it_fails(control: Control) -> Iterator[None]:
     code = file.read_bytes()
     try:
         yield
-    except AlgorithmFailed as error:
+    except WorkbenchError as error:
+        if directory.read()["state"] != "failed":  # it goes on, or was not started
+            raise
         waiting.until_ended(control, _END_S)
         write_atomically(file, code)
         directory.write(**{name: record[name] for name in ("config", "state", "error")},

@@ -9,6 +9,7 @@ import torch
 
 from workbench.checkpoints import Checkpoint
 from workbench.errors import CheckpointCorrupt
+from workbench.learner.own_code import own_code
 from workbench.learner.training.trainer import Trainer
 from workbench.metrics import Progress
 from workbench.trajectory import Array
@@ -52,7 +53,7 @@ def restore(
     optimizer: bool = True,
 ) -> bool:
     """Restore a checkpoint's arrays; with `weights_only` the network's alone, and without `optimizer` all but its.
-    Raises CheckpointCorrupt.
+    Raises CheckpointCorrupt, and AlgorithmFailed where a user's class cannot load what an earlier one kept.
 
     Returns whether `generator` continues the checkpoint's random numbers: the states of a CPU's and a GPU's generator
     differ in size.
@@ -62,7 +63,10 @@ def restore(
         trainer.algorithm.prepare(trainer.network)
         if weights_only:
             return False
-        trainer.algorithm.load_state(_tensors(checkpoint.load("algorithm")))
+        learnt = _tensors(checkpoint.load("algorithm"))
+        held = ", ".join(learnt) or "nothing"
+        with own_code(trainer.algorithm, "load_state(...)", f" for a checkpoint that has {held}"):
+            trainer.algorithm.load_state(learnt)
         if optimizer and "optimizer" in checkpoint.groups:
             state = _unflattened(_tensors(checkpoint.load("optimizer")))
             _check_whole(trainer.optimizer, state)
