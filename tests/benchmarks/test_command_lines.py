@@ -82,6 +82,10 @@ def test_every_script_refuses_an_unknown_option_in_one_line():
 
 
 WRONG = [
+    ("atari5.py", "--games Pong", "invalid choice: 'Pong'"),
+    ("atari5.py", "--frames 10", "'10' is not a whole number from 1,000"),
+    ("atari5.py", "--algorithm pppo", "unknown algorithm 'pppo'. Did you mean 'ppo'?"),
+    ("atari5.py", "--preset atari-few", "Did you mean 'atari-few-cores'"),
     ("echo.py", "--round 3", "unknown argument '--round'; did you mean --rounds?"),
     ("echo.py", "--rounds 0", "--rounds: '0' is not a whole number from 1 to 1,000"),
     ("echo.py", "--frames many", "--frames: 'many' is not a whole number from 1,000 to 1,000,000,000"),

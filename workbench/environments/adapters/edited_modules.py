@@ -18,23 +18,19 @@ def edited(name: str) -> dict[str, list[str]]:
     """Names of the functions that were edited since they were imported, by file: those of the module `name`, and of the
     modules beside the notebook that it imports. Imports nothing."""
     found = {}
-    for each, (file, text, _) in sent_modules.collected([name])[0].items():
+    for each, source in sent_modules.collected([name])[0].items():
         module = sys.modules.get(each)
         plain = type(getattr(getattr(module, "__spec__", None), "loader", None)) is SourceFileLoader  # rewrites nothing
-        if module is not None and plain and (functions := _edited(module, file, text)):
-            found[Path(file).name] = functions
+        if module is not None and plain and (functions := _edited(module, source)):
+            found[Path(source[0]).name] = functions
     return found
 
 
-def _edited(module: types.ModuleType, file: str, text: bytes) -> list[str]:
-    try:
-        written = compile(text, file, "exec", dont_inherit=True)
-    except (SyntaxError, ValueError):  # whoever imports it gets the error
-        return []
+def _edited(module: types.ModuleType, source: sent_modules.Source) -> list[str]:
     now = defaultdict(list)
-    for code in _within(written):
+    for code in () if (written := sent_modules.compiled(source)) is None else _within(written):
         now[code.co_qualname].append(code)
-    loaded = (code for code in _loaded(vars(module), module.__name__) if code.co_filename == file)
+    loaded = (code for code in _loaded(vars(module), module.__name__) if code.co_filename == source[0])
     return sorted({code.co_qualname for code in loaded if (those := now[code.co_qualname])
                    and not any(_same(code, one) for one in those)})
 

@@ -106,6 +106,14 @@ def imports_of(code: types.CodeType, package: str = "") -> Iterator[str]:
             yield from imports_of(constant, package)
 
 
+def compiled(source: Source) -> types.CodeType | None:
+    """The code of a module, which is not run; None for what is no Python: whoever imports it gets the error."""
+    file, text, _ = source
+    with suppress(SyntaxError, ValueError):
+        return compile(text, file, "exec", dont_inherit=True)
+    return None
+
+
 def _with_parents(name: str) -> list[str]:
     """a.b.c → a, a.b, a.b.c."""
     parts = name.split(".")
@@ -183,12 +191,8 @@ def _source(name: str, spec: ModuleSpec) -> Source | str:
 
 
 def _imported_by(name: str, source: Source) -> list[str]:
-    file, text, is_package = source
-    try:
-        code = compile(text, file, "exec", dont_inherit=True)
-    except (SyntaxError, ValueError):  # whoever imports it gets the error
-        return []
-    return list(imports_of(code, name if is_package else name.rpartition(".")[0]))
+    code = compiled(source)
+    return [] if code is None else list(imports_of(code, name if source[2] else name.rpartition(".")[0]))
 
 
 # --- the process that gets them ---------------------------------------------------------------------------------------
