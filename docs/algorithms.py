@@ -91,9 +91,13 @@ run.tune(beta=0.003)
 a loss come from `self.training_generator`, which differs between learners and goes on after a resume. The whole list is
 in `workbench/algorithms/interface.py`.
 
-Where a loss raises in the middle of a run, the run fails and keeps a checkpoint of what it has learnt. Mend the class
-and go on: `wb.resume(run, algorithm=Reinforce)`. In a module, restart the kernel or `importlib.reload` it first: a
-launch whose module was edited since it was imported is refused where the fields differ.
+Where a loss, or another method, raises in the middle of a run, the run fails and keeps a checkpoint of what it has
+learnt. Mend the class under its old name and go on: `wb.resume(run, algorithm=Reinforce)`. The run keeps the values of
+its fields, but for old defaults that the class has changed, which are said. A class that fails before the run trains
+leaves the run as it was.
+
+A run gets a module as its file is at the launch. Restart the kernel, or `importlib.reload` the module, after an edit:
+a launch says which functions are not those that you imported, and is refused where fields differ.
 
 Parts may learn at rates of their own. Here a live field says how much faster the value learns than the policy:
 
