@@ -11,6 +11,11 @@ from workbench.errors import AlgorithmFailed
 from workbench.learner.training.data_parallel import is_loss
 
 
+def is_own(algorithm: Algorithm) -> bool:
+    """Whether a user wrote it."""
+    return not type(algorithm).__module__.startswith("workbench.")
+
+
 @contextmanager
 def own_code(algorithm: Algorithm, call: str, when: str = "") -> Iterator[None]:
     """In this block an error of an algorithm that a user wrote becomes AlgorithmFailed, with its traceback: it ends the
@@ -19,7 +24,7 @@ def own_code(algorithm: Algorithm, call: str, when: str = "") -> Iterator[None]:
     try:
         yield
     except Exception as error:
-        if type(algorithm).__module__.startswith("workbench.") or is_loss(error):
+        if not is_own(algorithm) or is_loss(error):
             raise
         raise AlgorithmFailed(f"{call} raised {type(error).__name__}{when}: {error}\n\n"
                               + "".join(traceback.format_exception(error)).rstrip()) from error

@@ -13,6 +13,7 @@ from workbench.learner.command_queue import Commands
 from workbench.learner.metrics.meters import Meters
 from workbench.learner.metrics.recorder import Log
 from workbench.learner.orders import Orders
+from workbench.learner.own_code import is_own
 from workbench.learner.run_state import RunState
 from workbench.learner.training.checkpoint_writer import CheckpointWriter, NoCheckpoints
 from workbench.learner.training.exact_resume import Schedule
@@ -104,8 +105,8 @@ class TrainingLoop:
         self._log.event_of_all("error", f"update skipped, not finite: {reason} ({number} in a row)",
                                progress=self._state.progress)
         if number >= MAX_BAD_UPDATES:
-            ours = type(trainer.algorithm).__module__.startswith("workbench.")
-            mend = "" if ours else "; or stop the run, mend the loss, and resume the run with the mended class"
+            own = is_own(trainer.algorithm)
+            mend = "; or stop the run, mend the loss, and resume the run with the mended class" if own else ""
             self._state.pause(f"{number} updates in a row were not finite ({reason}); lower learning_rate, bound "
                               "rewards or gradients (max_abs_reward, max_gradient_norm), or fork from an earlier "
                               f"checkpoint{mend}")
