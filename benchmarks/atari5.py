@@ -1,6 +1,6 @@
 """One algorithm on the five games of the Atari-5 subset, with one preset: human-normalised scores and their IQM.
 
-    python benchmarks/atari5.py [--algorithm vtrace] [--frames 20000000] [--seeds 1] [--games QBert Phoenix]
+    python benchmarks/atari5.py [--algorithm vtrace] [--frames 20000000] [--seeds 1] [--games Qbert Phoenix]
         [--preset atari-few-cores] [--episodes 20] [--write]
 
 The games are those whose scores say most about all 57 (Aitchison et al. 2023, arXiv 2210.02019). The runs go one after
@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import argparse
 import itertools
+import math
 import shlex
 import sys
 from dataclasses import dataclass
@@ -25,7 +26,6 @@ from throughput import hardware
 
 import workbench as wb
 from workbench.environments.atari.scores import human_normalized, scores_of
-from workbench.rundir import ENDED
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -60,16 +60,9 @@ def played(given: argparse.Namespace, game: str, seed: int) -> Played:
 def trained(given: argparse.Namespace, game: str, seed: int) -> wb.Run:
     """The run, which has finished. Raises InvalidInput where one of its name has other fields, RunFailed."""
     name = f"atari5-{given.algorithm}-{game.lower()}-{given.frames}-{seed}"
-    fields = {"algorithm": given.algorithm, "seed": seed, "total_frames": given.frames}
-    try:
-        run = wb.attach(name)
-    except wb.errors.RunNotFound:
-        run = None
-    if run is None or run.status.state != "finished":
-        run = found_or_launched(name, f"ALE/{game}-v5", preset=given.preset, checkpoint_interval_s=CHECKPOINTS_S,
-                                **fields)
-        run.wait(timeout_s=None, progress=False)
-    if (state := run.status.state) in ENDED and state != "finished":
+    run = found_or_launched(name, f"ALE/{game}-v5", preset=given.preset, finished=True, algorithm=given.algorithm,
+                            seed=seed, total_frames=given.frames, checkpoint_interval_s=CHECKPOINTS_S)
+    if (state := run.wait(timeout_s=None, progress=False).state) != "finished":
         sys.exit(f"{name} was {state} before its last frame; the same command goes on with it")
     return run
 
@@ -91,18 +84,17 @@ def table(found: list[Played]) -> list[str]:
     columns = ["game", "seed", "frames", "minutes", "frames/s", "steps/s", "return, last training episodes",
                "sampled", "greedy", "random play, human", "human-normalised, sampled", "greedy"]
     ways = {"sampled": wb.aggregate(one.sampled for one in found), "greedy": wb.aggregate(one.greedy for one in found)}
-    single = next(iter(ways.values())).runs == 1
     return [f"| {' | '.join(columns)} |", "|" + "---|" * len(columns), *map(row, found), "",
             "| human-normalised | IQM | median | mean |", "|---|---|---|---|",
-            *(f"| {way} | {' | '.join(share(one, single) for one in (of.iqm, of.median, of.mean))} |"
+            *(f"| {way} | {' | '.join(share(one) for one in (of.iqm, of.median, of.mean))} |"
               for way, of in ways.items()), "",
-            "One seed of each game: these have no interval." if single else
+            "One seed of each game: these have no interval." if ways["sampled"].runs == 1 else
             "In brackets: 95 % bootstrap intervals over the seeds, stratified by game."]
 
 
-def share(estimate: Estimate, single: bool) -> str:
+def share(estimate: Estimate) -> str:
     """A statistic in per cent, with its interval if it has one."""
-    interval = "" if single else f" [{100 * estimate.low:.1f}, {100 * estimate.high:.1f}]"
+    interval = "" if math.isinf(estimate.low) else f" [{100 * estimate.low:.1f}, {100 * estimate.high:.1f}]"
     return f"{100 * estimate.value:.1f} %{interval}"
 
 

@@ -20,8 +20,13 @@ READY_S = 900.0  # for a run to train, on a slow machine
 WINDOW = 100  # episodes behind a mean, where nothing else is said
 
 
-def found_or_launched(name: str, environment: str, *, preset: str | None = None, **fields: Any) -> wb.Run:
-    """The run of that name: attached, resumed, or new. Raises InvalidInput where it is there and is another one."""
+def found_or_launched(
+    name: str, environment: str, *, preset: str | None = None, finished: bool = False, **fields: Any
+) -> wb.Run:
+    """The run of that name: attached, resumed, or new. `finished`: one that has finished is taken as it is, too.
+
+    Raises InvalidInput where it is there and is another one, or has finished otherwise.
+    """
     try:
         run = wb.attach(name)
     except wb.errors.RunNotFound:
@@ -30,7 +35,8 @@ def found_or_launched(name: str, environment: str, *, preset: str | None = None,
         algorithm = fields.get("algorithm", DEFAULT)
         fields = with_preset(preset_of(environment, preset, algorithm=algorithm), fields, algorithm=algorithm)
     check_same(run, {"environment": environment, **{one: fields[one] for one in fields if one != "checkpoint"}})
-    return run if run.status.alive else wb.resume(name)
+    status = run.status
+    return run if status.alive or (finished and status.state == "finished") else wb.resume(name)
 
 
 def check_same(run: wb.Run, given: dict[str, Any]) -> None:

@@ -203,6 +203,12 @@ class NetworkFailed(WorkbenchError):
 class AlgorithmFailed(WorkbenchError):
     """An algorithm that a user wrote raised, or broke a rule of `workbench.algorithms.interface.Algorithm`."""
 
+    @classmethod
+    def of(cls, call: str, error: BaseException, when: str = "") -> AlgorithmFailed:
+        """The error for what its code raised in `call`, with the traceback."""
+        return cls(f"{call} raised {type(error).__name__}{when}: {error}\n\n"
+                   + "".join(traceback.format_exception(error)).rstrip())
+
 
 class RunNotFound(WorkbenchError, KeyError):
     """There is no run of that name or directory."""

@@ -150,17 +150,17 @@ def free():
 """})
     importlib.import_module("game")
     text = (notebook / "game.py").read_text()
-    assert edited("game") == {}
+    assert edited(["game"]) == {}
     (notebook / "game.py").write_text("# a line more\n\n" + text)
-    assert edited("game") == {}
+    assert edited(["game"]) == {}
     (notebook / "game.py").write_text(text.replace("+ 5.0", "+ 99.0").replace("    return 1\n", "    return True\n"))
-    assert edited("game") == {"game.py": ["Game.loss", "Game.size", "free"]}
+    assert edited(["game"]) == {"game.py": ["Game.loss", "Game.size", "free"]}
     (notebook / "game.py").write_text("class Game(:\n")
-    assert edited("game") == {}  # whoever imports it gets the error
+    assert edited(["game"]) == {}  # whoever imports it gets the error
     (notebook / "game.py").write_text(text)
     (notebook / "walls.py").write_text("class Walled:\n    def more(self): pass\n")
-    assert edited("game") == {}  # what is new was never loaded
-    assert edited("json") == edited("__main__") == {}
+    assert edited(["game"]) == {}  # what is new was never loaded
+    assert edited(["json"]) == edited(["__main__"]) == {}
 
 
 def test_a_kernel_whose_file_is_the_same_keeps_its_own_class(notebook: Path) -> None:

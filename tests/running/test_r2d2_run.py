@@ -109,7 +109,7 @@ def restorations(run) -> list[str]:
 
 @pytest.mark.full
 def test_a_replay_that_does_not_fit_is_refused_in_words(home):
-    with pytest.raises(OutOfBounds, match=r"needs 8\.\d+ GiB.*smaller replay_size.*replay_storage='disk'"):
+    with pytest.raises(OutOfBounds, match=r"needs 8.32 GiB.*smaller replay_size.*replay_storage='disk'"):
         wb.launch("CartPole-v1", **{**R2D2, "replay_size": 10_000_000, "replay_memory_gb": 0.1})
 
 

@@ -7,7 +7,6 @@ that a live field can be one.
 from __future__ import annotations
 
 import math
-import traceback
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -69,8 +68,7 @@ class RateFactors:
         except WorkbenchError:
             raise
         except Exception as error:
-            raise AlgorithmFailed(f"rate_factors(network, ...) raised {type(error).__name__}: {error}\n\n"
-                                  + "".join(traceback.format_exception(error)).rstrip()) from error
+            raise AlgorithmFailed.of("rate_factors(network, ...)", error) from error
         for pair in pairs:
             if not (isinstance(pair, tuple | list) and len(pair) == 2):
                 raise AlgorithmFailed(f"{_RULE}, not {pair!r:.80}.")

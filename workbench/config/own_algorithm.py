@@ -24,7 +24,7 @@ from typing import Any
 
 from workbench.config.algorithms import ALGORITHMS
 from workbench.config.hyperparameters import DemonstrationsConfig, EpochsConfig, LearningConfig, ReplayConfig
-from workbench.config.settings import GROUPS, KINDS, Setting, settings
+from workbench.config.settings import GROUPS, KINDS, Setting, annotation_text, settings
 from workbench.errors import AlgorithmFailed, InvalidInput, UnknownName, printable
 
 _ALGORITHM = "workbench.algorithms.interface", "Algorithm"  # which loads torch
@@ -174,7 +174,7 @@ def _entry(setting: Setting) -> dict[str, Any]:
 
 def _kind(name: str, annotation: Any) -> dict[str, Any]:
     """Kind and `optional` of an annotation such as `float`, "float" or `float | None`."""
-    text = annotation.__name__ if isinstance(annotation, type) else str(annotation)
+    text = annotation_text(annotation)
     kind, _, rest = text.replace(" ", "").partition("|")
     if kind not in KINDS or kind == "dict" or rest not in ("", "None"):
         raise InvalidInput(f"{name}: {text} is no type of a hyperparameter. Use bool, int, float or str, with | None "

@@ -141,13 +141,18 @@ def settings(config: type) -> dict[str, Setting]:
     for field in dataclasses.fields(config):
         if "help" not in field.metadata:
             continue
-        text = field.type.__name__ if isinstance(field.type, type) else str(field.type)
-        kind, _, rest = text.partition(" | ")
+        kind, _, rest = annotation_text(field.type).partition(" | ")
         default = {} if field.default is dataclasses.MISSING else field.default
         by_name[field.name] = Setting(
             field.name, KINDS[kind.split("[")[0]], default, optional=rest == "None", **field.metadata
         )
     return by_name
+
+
+def annotation_text(annotation: Any) -> str:
+    """An annotation as it is written: a class, in a module without `from __future__ import annotations`, by its name.
+    """
+    return annotation.__name__ if isinstance(annotation, type) else str(annotation)
 
 
 def in_groups(live: Mapping[str, Setting]) -> dict[str, dict[str, Setting]]:

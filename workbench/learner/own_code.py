@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import traceback
 from collections.abc import Iterator
 from contextlib import contextmanager
 
@@ -26,5 +25,4 @@ def own_code(algorithm: Algorithm, call: str, when: str = "") -> Iterator[None]:
     except Exception as error:
         if not is_own(algorithm) or is_loss(error):
             raise
-        raise AlgorithmFailed(f"{call} raised {type(error).__name__}{when}: {error}\n\n"
-                              + "".join(traceback.format_exception(error)).rstrip()) from error
+        raise AlgorithmFailed.of(call, error, when) from error

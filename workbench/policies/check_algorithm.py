@@ -9,7 +9,6 @@ The learner does the same before it admits an actor to the run of an algorithm t
 
 from __future__ import annotations
 
-import traceback
 from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
@@ -107,8 +106,7 @@ def _naming(what: str) -> Iterator[None]:
     except WorkbenchError:
         raise
     except (Exception, SystemExit) as error:
-        raise AlgorithmFailed(f"{what} raised {type(error).__name__}: {error}\n\n"
-                              + "".join(traceback.format_exception(error)).rstrip()) from error
+        raise AlgorithmFailed.of(what, error) from error
 
 
 def _rule(holds: bool, sentence: str) -> None:

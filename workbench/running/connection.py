@@ -59,7 +59,7 @@ class Control:
         if not lock.is_followed(self.directory):
             raise ConnectionLost(_unfollowed(name))
         if not (lock.is_alive(self.directory) or lock.is_held(lock.of_start(self.directory))):
-            raise RunNotAlive(f"{name} is dead: {_dead(name)}")  # an address in its files may be a stranger's
+            raise RunNotAlive(f"{name} is dead: {_dead(self.directory)}")  # an address in its files may be a stranger's
         caller, began_at = self._open(), time.monotonic()
         try:
             return caller.call(method, timeout_s=timeout_s, **arguments)
@@ -69,7 +69,7 @@ class Control:
             if lock.is_alive(self.directory):
                 waited = f" within {timeout_s:g} s" if time.monotonic() - began_at >= timeout_s else ""
                 raise ConnectionLost(f"{name} did not answer {method!r}{waited}: {error}") from None
-            raise RunNotAlive(f"{name} is dead: {_dead(name)}") from None
+            raise RunNotAlive(f"{name} is dead: {_dead(self.directory)}") from None
 
     def _refuse_ended(self) -> None:
         name, state = self.directory.name, self.directory.read()["state"]
@@ -133,7 +133,7 @@ def stored_status(directory: RunDirectory) -> RunStatus:
     if state not in ENDED and not lives:
         state = "dead"
         corrections |= _of_last_checkpoint(directory, status)
-        corrections |= {"reason": _dead(directory.name), "actors": (), "supervisor_pid": None, "learner_pid": None}
+        corrections |= {"reason": _dead(directory), "actors": (), "supervisor_pid": None, "learner_pid": None}
     elif state not in ENDED and status.state not in ENDED:  # else the row is from the life before
         state = status.state
     elif state == "stopped" and not row and not record.get("lives"):
@@ -163,8 +163,8 @@ def _unfollowed(name: str) -> str:
     return f"nothing follows this run here now, and this is what its copy says. wb.attach({name!r}) follows it."
 
 
-def _dead(name: str) -> str:
-    return f"its supervisor is gone. wb.resume({name!r}) continues it from its newest checkpoint."
+def _dead(directory: RunDirectory) -> str:
+    return f"its supervisor is gone. {resuming(directory, 'dead')}"
 
 
 def checked(directory: RunDirectory) -> RunDirectory:

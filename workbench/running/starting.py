@@ -91,17 +91,16 @@ def checked_config(
         objects["environment.pkl"] = wrapped  # with the module that registers the name
     code = {file: code_by_value.dumps(value, imports=[package] if package else ())
             for file, value in objects.items() if value is not None}
-    for value in (factory, network, algorithm):
-        _say_what_was_edited(value)
+    _say_what_was_edited(factory, network, algorithm)
     code |= sealed.words(label if factory is None else "", config.address)
     code = {file: sealed.sealed(file, data) for file, data in code.items()}
     return config, code, None if used_preset is None else used_preset.name
 
 
-def _say_what_was_edited(value: Any) -> None:
-    """A launch from a module that was edited since its import trains by the file: say so."""
-    module = getattr(value, "__module__", None)
-    for file, functions in (edited_modules.edited(module) if callable(value) and module else {}).items():
+def _say_what_was_edited(*values: Any) -> None:
+    """A launch from modules that were edited since their import trains by the files: say so."""
+    modules = {value.__module__ for value in values if callable(value) and getattr(value, "__module__", None)}
+    for file, functions in edited_modules.edited(modules).items():
         notify(f"{file} was edited after it was imported here ({', '.join(functions)}), and the run gets the file as "
                "it is now. importlib.reload, or a new kernel, makes both the same.")
 

@@ -6,7 +6,7 @@ import inspect
 import sys
 import types
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from importlib.machinery import SourceFileLoader
 from pathlib import Path
 from typing import Any
@@ -14,11 +14,11 @@ from typing import Any
 from workbench.environments.adapters import sent_modules
 
 
-def edited(name: str) -> dict[str, list[str]]:
-    """Names of the functions that were edited since they were imported, by file: those of the module `name`, and of the
-    modules beside the notebook that it imports. Imports nothing."""
+def edited(names: Iterable[str]) -> dict[str, list[str]]:
+    """Names of the functions that were edited since they were imported, by file: those of the modules of these names,
+    and of the modules beside the notebook that they import. Imports nothing."""
     found = {}
-    for each, source in sent_modules.collected([name])[0].items():
+    for each, source in sent_modules.collected(names)[0].items():
         module = sys.modules.get(each)
         plain = type(getattr(getattr(module, "__spec__", None), "loader", None)) is SourceFileLoader  # rewrites nothing
         if module is not None and plain and (functions := _edited(module, source)):
@@ -29,10 +29,10 @@ def edited(name: str) -> dict[str, list[str]]:
 def _edited(module: types.ModuleType, source: sent_modules.Source) -> list[str]:
     now = defaultdict(list)
     for code in () if (written := sent_modules.compiled(source)) is None else _within(written):
-        now[code.co_qualname].append(code)
+        now[code.co_qualname].append(_work(code))
     loaded = (code for code in _loaded(vars(module), module.__name__) if code.co_filename == source[0])
     return sorted({code.co_qualname for code in loaded if (those := now[code.co_qualname])
-                   and not any(_same(code, one) for one in those)})
+                   and _work(code) not in those})
 
 
 def _within(code: types.CodeType) -> Iterator[types.CodeType]:
@@ -54,11 +54,7 @@ def _loaded(members: Any, module: str) -> Iterator[types.CodeType]:
             yield function.__code__
 
 
-def _same(code: types.CodeType, other: types.CodeType) -> bool:
-    """Whether both do the same; their lines may lie elsewhere."""
-    parts = "co_code", "co_names", "co_varnames", "co_freevars", "co_cellvars"
-    constants = code.co_consts, other.co_consts
-    return all(getattr(code, part) == getattr(other, part) for part in parts) and len(constants[0]) == len(
-        constants[1]) and all(
-        _same(one, two) if isinstance(one, types.CodeType) and isinstance(two, types.CodeType)
-        else type(one) is type(two) and one == two for one, two in zip(*constants, strict=True))
+def _work(code: types.CodeType) -> tuple[Any, ...]:
+    """What code does, wherever its lines lie; with the types of constants, since 1, 1.0 and True are equal."""
+    constants = tuple(_work(one) if isinstance(one, types.CodeType) else (type(one), one) for one in code.co_consts)
+    return code.co_code, code.co_names, code.co_varnames, code.co_freevars, code.co_cellvars, constants

@@ -67,7 +67,7 @@ def restore(
         held = ", ".join(learnt) or "nothing"
         with own_code(trainer.algorithm, "load_state(...)", f" for a checkpoint that has {held}"):
             trainer.algorithm.load_state(learnt)
-        if optimizer and "optimizer" in checkpoint.groups:
+        if optimizer:
             state = _unflattened(_tensors(checkpoint.load("optimizer")))
             _check_whole(trainer.optimizer, state)
             _load(trainer, state)
