@@ -1,7 +1,7 @@
 """Algorithms as launched with no fields, beside Stable-Baselines3 and CleanRL: return at equal frames and seconds.
 
-    python benchmarks/algorithms.py [--tasks cartpole pendulum] [--algorithms ppo] [--seeds 3] [--frames 100000]
-        [--install] [--write]
+    python benchmarks/algorithms.py [--tasks cartpole pendulum] [--algorithms ppo] [--libraries workbench CleanRL]
+        [--seeds 3] [--frames 100000] [--install] [--write]
 
 CartPole-v1 for all algorithms; Pendulum-v1, Hopper-v5 and HalfCheetah-v5 for those that choose numbers. The table has
 what the environment's preset sets. The other libraries have environments of their own (--install makes them, --folder
@@ -57,6 +57,7 @@ TASKS = {
     "halfcheetah": Task("HalfCheetah-v5", 1.0, ("vtrace", "ppo", "sac"), _NUMBERS),
 }
 LIBRARIES = {"Stable-Baselines3": "stable_baselines", "CleanRL": "cleanrl"}  # requirements, and NAME_learn.py
+OURS = "workbench"
 COMMON = {"actors": 1, "envs_per_actor": 8, "learner_threads": 1}
 SHOWN = ("task", "library", "algorithm", "seconds", "return while training, last tenth", "greedy return",
          "the preset's fields")
@@ -91,7 +92,7 @@ def row(task: str, library: str, algorithm: str, found: list[dict[str, Any]]) ->
     def spread(values: list[float]) -> str:
         return f"{statistics.median(values):,.0f} ({min(values):,.0f} to {max(values):,.0f})"
 
-    preset = preset_of(TASKS[task].environment, None, algorithm=algorithm) if library == "workbench" else None
+    preset = preset_of(TASKS[task].environment, None, algorithm=algorithm) if library == OURS else None
     fields = {} if preset is None else preset.fields(algorithm)
     late = []
     for one in found:
@@ -110,6 +111,8 @@ def arguments(words: list[str] | None = None) -> argparse.Namespace:
     known = [name for name, config in ALGORITHMS.items() if not issubclass(config, DemonstrationsConfig)]
     parser.add_argument("--algorithms", nargs="+", choices=known, default=known,
                         help="of ours, and those beside them (default: all that learn from their own steps)")
+    parser.add_argument("--libraries", nargs="+", choices=[OURS, *LIBRARIES], default=[OURS, *LIBRARIES],
+                        help="default: all")
     parser.whole("--seeds", 3, "runs of each, whose median is shown")
     parser.whole("--frames", 100_000, "frames (= steps) of a run; a fifth on Pendulum", least=1000, most=10**9)
     parser.add_argument("--install", action="store_true", help="install the other libraries and do nothing else")
@@ -131,18 +134,21 @@ def main() -> None:
     with private_home():
         for name, task in ((name, TASKS[name]) for name in given.tasks):
             frames = round(given.frames * task.share)
-            for algorithm in (one for one in task.ours if one in given.algorithms):
+            for algorithm in (one for one in task.ours if one in given.algorithms and OURS in given.libraries):
                 found = [ours(task.environment, algorithm, frames, seed) for seed in range(given.seeds)]
-                rows.append(row(name, "workbench", algorithm, found))
+                rows.append(row(name, OURS, algorithm, found))
                 print(rows[-1], flush=True)
-            for library, python in ((one, python) for one, python in pythons.items() if python):
+            for library, python in pythons.items():
+                if not python or library not in given.libraries:
+                    continue
                 for algorithm in (their for our, their in task.theirs[library].items() if our in given.algorithms):
                     found = [theirs(library, python, task.environment, algorithm, frames, seed)
                              for seed in range(given.seeds)]
                     rows.append(row(name, library, algorithm, found))
                     print(rows[-1], flush=True)
-    command = (f"python benchmarks/algorithms.py --tasks {' '.join(given.tasks)} "
-               f"--algorithms {' '.join(given.algorithms)} --seeds {given.seeds} --frames {given.frames}")
+    command = (f"python benchmarks/algorithms.py --tasks {' '.join(given.tasks)} --algorithms "
+               f"{' '.join(given.algorithms)} --libraries {' '.join(given.libraries)} --seeds {given.seeds} "
+               f"--frames {given.frames}")
     text = "\n".join([
         "# Learning with defaults", "",
         f"`{command}` on {hardware()}, {began}. {given.frames:,} frames (= steps), a fifth on Pendulum-v1; "

@@ -86,12 +86,28 @@ def test_losses_where_actions_are_choices() -> None:
 def test_a_loss_asks_critics_three_times_and_leaves_acting_its_values(name: str) -> None:
     one, network, config = built(NUMBERS, name)
     asked: list[str] = []
-    for whose, critics in (("online", network.critics), ("target", one._target.network.critics)):
-        critics.register_forward_hook(lambda *_, whose=whose: asked.append(whose))
+    rows: list[tuple[str, int, bool]] = []
+    for whose, each in (("online", network), ("target", one._target.network)):
+        each.critics.register_forward_hook(lambda *_, whose=whose: asked.append(whose))
+        each.torso.register_forward_hook(
+            lambda *parts, whose=whose: rows.append((whose, len(parts[-1]), parts[-1].requires_grad)))
     batch = batch_for(NUMBERS)
     one.loss(network, batch=batch, config=config)
     assert asked == ["target", "online", "online"], "the targets', the critics' and the policy's"
-    assert all(one.outputs(each, batch).value.abs().min() > 0 for each in (network, one._target.network))
+    assert rows == [("online", STEPS * ROWS, True), ("online", ROWS, False)], "the last step's policy is a target alone"
+    for each in (network, one._target.network):
+        output = one.outputs(each, batch)
+        assert output.value.abs().min() > 0 and output.policy_logits.abs().min() > 0
+
+
+def test_a_policy_that_a_memory_reads_is_not_left_out() -> None:
+    one, network, config = built(NUMBERS, "mlp-lstm")
+    batch = batch_for(NUMBERS)
+    batch.initial_state = network.initial_state(ROWS)
+    one.loss(network, batch=batch, config=config)
+    features = one.outputs(network, batch).features
+    network.leaves_out = frozenset({"policy_logits", "value"})
+    torch.testing.assert_close(one.outputs(network, batch).features, features)
 
 
 def test_the_paper_s_network_has_policy_and_critics_of_two_layers_of_256() -> None:

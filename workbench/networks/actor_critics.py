@@ -53,10 +53,11 @@ class ActorCritics(nn.Module):
         lstm_size: 0 for no LSTM.
 
     Attributes:
-        gives_values: whether a call computes `value`, otherwise zeros; a loss has no use for it.
+        leaves_out: fields of the output that a call does not compute, zeros instead: "value", which a loss has no use
+            for, and "policy_logits", but not where an LSTM reads the policy's torso.
     """
 
-    gives_values = True
+    leaves_out: frozenset[str] = frozenset()
 
     def __init__(
         self, torso: Torso, critic_torso: Torso, *, actions: ActionSpec, critic_size: int, lstm_size: int = 0
@@ -81,7 +82,9 @@ class ActorCritics(nn.Module):
         """The policy's parameters [T, B, P], the value of its mode [T, B], the critics' features [T, B, F]."""
         steps, batch = start.shape
         flat = rows_of(observation)
-        features, seen = self.torso(flat), self.critic_torso(flat)
+        asked = self.memory is not None or "policy_logits" not in self.leaves_out
+        features = self.torso(flat) if asked else start.new_zeros(start.numel(), self.torso.features)
+        seen = self.critic_torso(flat)
         with torch.autocast(start.device.type, enabled=False):
             features, seen = (part.float().view(steps, batch, -1) for part in (features, seen))
             if self.memory is not None:
@@ -92,7 +95,7 @@ class ActorCritics(nn.Module):
                 seen = features
             logits = self.policy(features)
             with torch.no_grad():
-                value = self._value(seen, logits) if self.gives_values else logits.new_zeros(steps, batch)
+                value = logits.new_zeros(steps, batch) if "value" in self.leaves_out else self._value(seen, logits)
         return PolicyCriticsOutput(logits, value, seen), state
 
     def q_values(self, features: Tensor, actions: Tensor | None, *, frozen: bool = False) -> Tensor:

@@ -17,7 +17,8 @@ from torch import Tensor, nn
 
 from workbench.algorithms.batch import Batch
 from workbench.algorithms.final_observations import with_finals
-from workbench.algorithms.interface import Algorithm, Heads, Loss, Network, PolicyCriticsOutput, Roles
+from workbench.algorithms.frame_stacking import stack_frames
+from workbench.algorithms.interface import Algorithm, Heads, Loss, Network, PolicyCriticsOutput, Roles, State
 from workbench.algorithms.sac import targets
 from workbench.algorithms.sac.config import SACConfig
 from workbench.algorithms.target_network import TargetNetwork
@@ -65,8 +66,8 @@ class SAC(Algorithm):
         """Losses of critics, policy and temperature, as means over the T·B transitions of a batch."""
         seen, copied = with_finals(batch), cast(Network, self._target.network)
         online, target = _with_critics(network), _with_critics(copied)
-        with _without_values(online, target):
-            output: PolicyCriticsOutput = self.outputs(network, seen.batch)
+        with _leaving_out({"value"}, online), _leaving_out({"value", "policy_logits"}, target):
+            output = self._trained_outputs(network, seen.batch)
             with torch.no_grad():
                 later = self.outputs(copied, seen.batch).features[1:]
         logits, features = seen.of_steps(output.policy_logits)[:-1].float(), seen.of_steps(output.features)[:-1]
@@ -93,6 +94,18 @@ class SAC(Algorithm):
                    "td_error": errors.mean()}
         return Loss(total, {name: value.detach() for name, value in scalars.items()}, {"td_error": errors},
                     priorities=errors.mean(0))
+
+    def _trained_outputs(self, network: Network, batch: Batch) -> PolicyCriticsOutput:
+        """As `outputs`, but the last step, whose output is a target alone, comes without gradients."""
+        stacked = stack_frames(batch.observation, stack_prefix=batch.stack_prefix, start=batch.start)
+
+        def over(steps: slice, state: State) -> tuple[PolicyCriticsOutput, State]:
+            return network(stacked[steps], batch.previous_action[steps], batch.reward[steps], batch.start[steps], state)
+
+        output, state = over(slice(-1), batch.initial_state)
+        with torch.no_grad():
+            last, _ = over(slice(-1, None), state)
+        return PolicyCriticsOutput(*(torch.cat(pair) for pair in zip(output, last, strict=True)))
 
     def _values(
         self, network: Any, features: Tensor, parameters: Tensor, temperature: Tensor, *, frozen: bool = False
@@ -148,7 +161,7 @@ class SAC(Algorithm):
         if not critics and config.critic_rate_factor != 1:
             raise NetworkFailed(f"critic_rate_factor={config.critic_rate_factor:g} needs a network whose critics are "
                                 f"parts called critics and critic_torso, and {type(network).__name__} has none. Name "
-                                "them so, or leave it at 1.")
+                                "them so, or give critic_rate_factor=1.")
         temperature = [self.log_temperature], config.temperature_rate_factor
         return [*([(critics, config.critic_rate_factor)] if critics else []), temperature]
 
@@ -164,16 +177,17 @@ class SAC(Algorithm):
 
 
 @contextmanager
-def _without_values(*networks: Any) -> Iterator[None]:
-    """In this block networks that can leave the value out do, see `ActorCritics`."""
-    before = [(network, network.gives_values) for network in networks if hasattr(network, "gives_values")]
-    for network, _ in before:
-        network.gives_values = False
+def _leaving_out(fields: set[str], network: Any) -> Iterator[None]:
+    """In this block the network leaves out these fields of its output if it can, see `ActorCritics`."""
+    before = getattr(network, "leaves_out", None)
+    if before is None:
+        yield
+        return
+    network.leaves_out = before | fields
     try:
         yield
     finally:
-        for network, gave in before:
-            network.gives_values = gave
+        network.leaves_out = before
 
 
 def _with_critics(network: Any) -> Any:
