@@ -83,6 +83,8 @@ def test_it_is_launched_tuned_evaluated_resumed_and_forked(home: Path) -> None:
     again.wait(updates=run.status.updates + 20, timeout_s=60, progress=False)
     assert again.config.value("bonus") == 0.5
     again.stop()
+    code = again.card().code.splitlines()
+    assert code[0] == "# algorithm of its user's own: define it first" and "algorithm=Bonus," in code[4]
 
 
 def test_one_that_breaks_a_rule_fails_at_launch_with_that_rule(home: Path) -> None:

@@ -189,7 +189,7 @@ def test_only_the_fields_that_differ_are_listed_with_what_was_tuned(home: Path) 
         6e-4, "0.0006 → 0.0003 (at 25,600 frames) → 0.0001 (at 51,200 frames)"
     ]
     assert table.loc["started from", "other"] == "plain 000000000007"
-    assert table.loc["network code", "other"].startswith("typed in a cell (")
+    assert table.loc["network code", "other"].startswith("your own (")
 
 
 def test_runs_of_two_algorithms_differ_in_the_fields_that_one_has_alone(both: Comparison) -> None:

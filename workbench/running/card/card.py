@@ -199,10 +199,13 @@ def _code(record: Mapping[str, Any], config: RunConfig, events: Sequence[Mapping
     if record.get("preset"):
         fields["preset"] = "none"  # its values follow as fields
     fields |= {name: value for name, value in config.changed.items() if name not in (*fields, "wrappers")}
-    kinds = [kind for kind in ("environment", "network") if record.get("code", {}).get(kind)]
-    lines = [f"# {' and '.join(kinds)} typed in a cell: give your own code again"] if kinds else []
+    kinds = [kind for kind in ("environment", "algorithm", "network") if record.get("code", {}).get(kind)]
+    lines = [f"# {' and '.join(kinds)} of its user's own: define it first"] if kinds else []
     lines += ["import workbench as wb", "", f"run = wb.launch({config.environment!r},"]
-    lines += [f"                {name}={value!r}," for name, value in fields.items()]
+    written = {name: repr(value) for name, value in fields.items()}
+    if "algorithm" in kinds:
+        written["algorithm"] = config.algorithm  # the class, not its name
+    lines += [f"                {name}={value}," for name, value in written.items()]
     lines[-1] = lines[-1].removesuffix(",") + ")"
     for change in _taken(events):
         if _changed(config, change.name, change.new) is None:

@@ -120,7 +120,7 @@ def run(
         yield "begins with", f"{parent['take']} of {parent['checkpoint']}", ""
     for file in sealed.files_in(directory.code):
         if file.suffix == ".pkl":
-            yield f"{file.stem} typed in a cell", f"code/{file.name}", f"SHA-256 {sealed.fingerprint(file)}"
+            yield f"{file.stem} of its user's own", f"code/{file.name}", f"SHA-256 {sealed.fingerprint(file)}"
 
 
 def hyperparameters(config: RunConfig) -> Iterator[Row]:

@@ -282,7 +282,7 @@ def _fields(directory: RunDirectory) -> dict[str, Any]:
     values: dict[str, Any] = {name: config.value(name) for name in ("environment", "algorithm")}
     values |= {name: config.value(name) for name in config.all_settings()}
     values |= courses(changes(MetricsReader(directory.metrics).events()))
-    code = {f"{path.stem} code": f"typed in a cell ({sealed.fingerprint(path)[:8]})"
+    code = {f"{path.stem} code": f"your own ({sealed.fingerprint(path)[:8]})"
             for path in sealed.files_in(directory.code)}
     parent = directory.parent()
     origin = {"started from": f"{parent['run'] or ''} {Path(parent['checkpoint']).name}".strip()} if parent else {}
