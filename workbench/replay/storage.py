@@ -23,7 +23,7 @@ from workbench.errors import OutOfBounds, ShapeMismatch, StorageFailed
 from workbench.replay.unroll_fields import UnrollLayout
 from workbench.trajectory import Array, Unroll, unroll_axis
 
-_LARGE_BYTES = 1024  # of one step's value, from which on it is copied directly to its place
+_LARGE_BYTES = 1024  # of one value, from which on it is copied directly to its place
 
 
 class UnrollStorage:
@@ -113,8 +113,11 @@ class UnrollStorage:
             shape, dtype = self._expected[name]
             if name in self.layout.finals and not self.fields["final_step"][rows].any():
                 return self._batches.take((len(rows), 0, *shape[1:]), dtype)
-            out = self._batches.take((len(rows), *shape), dtype)
-            np.stack([self.fields[name][row] for row in rows], out=out.numpy())
+            field, out = self.fields[name], self._batches.take((len(rows), *shape), dtype)
+            if field[0].nbytes < _LARGE_BYTES:
+                np.copyto(out.numpy(), field[rows])
+            else:
+                np.stack([field[row] for row in rows], out=out.numpy())
             return out
 
         def of_steps(name: str) -> Tensor:
