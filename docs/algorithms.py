@@ -118,6 +118,11 @@ Warm-up, schedule and a new `learning_rate` reach every part. A factor of 0 hold
 is of one kind, and `max_gradient_norm` clips by the norm over all parts together. SAC's `critic_rate_factor` and
 V-MPO's `multiplier_rate_factor` are made so. An algorithm that ships is a folder beside it
 ([CONTRIBUTING.md](../CONTRIBUTING.md)).
+
+A network of your own for SAC returns a `PolicyCriticsOutput` (policy, value, features) and has a method
+`q_values(features, actions, *, frozen=False)` for twin critics: [2, T, B], or [2, T, B, A] without actions where they
+are choices; `frozen` takes no gradient of the critics' weights (`workbench.networks.actor_critics`). Name the critics
+`critics`, and their torso, if any, `critic_torso`: MuJoCo's preset lets them learn faster.
 """
 
 

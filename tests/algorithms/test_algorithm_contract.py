@@ -213,7 +213,7 @@ BROKEN = {
     NotFinite: "Loss.total is (inf|-inf|nan) for a batch of noise",
     GradientInScalars: r"Loss.scalars\['loss'\] is a detached scalar.*\.detach\(\)",
     NoEdges: r"Loss.samples\['returns'\] needs edges: histogram_edges\['returns'\]",
-    NumbersForActions: r"act\(...\) gives actions as a int64 tensor of shape \(3,\), not a float32 tensor",
+    NumbersForActions: r"act\(...\) gives actions as an int64 tensor of shape \(3,\), not a float32 tensor",
     OtherFields: r"act\(...\) gives the fields \['value'\], but behaviour_fields\(\) names \['policy_logits', ",
     Forgetful: r"parameters\(\) has 1 that state\(\) does not keep",
     NoPriorities: r"with a replay, Loss.priorities are \[B\], \(3,\), not None",

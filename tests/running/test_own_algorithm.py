@@ -214,7 +214,7 @@ def test_a_loss_that_fails_leaves_a_checkpoint_from_which_a_mended_class_goes_on
             updates=50, timeout_s=120, progress=False)
     (kept,) = wb.attach("later").checkpoints
     assert (kept.meta["reason"], kept.updates) == ("failed", 5)
-    with pytest.raises(InvalidInput, match="trains by FailsLater, and goes on with a class of yours of that name"):
+    with pytest.raises(InvalidInput, match="trains by FailsLater, and can go on only with a class of yours"):
         wb.resume("later", algorithm=Bonus)
     config = type("Config", (Bonus.Config,), {"__annotations__": {"more": "float"}, "more": 3.0})
     mended = type("FailsLater", (Bonus,), {"Config": config})
@@ -262,6 +262,48 @@ def test_what_a_hook_raises_ends_the_run_at_once(home: Path) -> None:
     with pytest.raises((AlgorithmFailed, RunFailed), match=r"after_update\(...\) raised ArithmeticError in update 6:"):
         wb.launch("CartPole-v1", algorithm=FailsAfterwards, name="hook", **SMALL).wait(timeout_s=120, progress=False)
     assert "restart" not in set(wb.attach("hook").events["kind"])
+
+
+class ReturnsWrong(Bonus):
+    """It keeps the rules for five updates."""
+
+    updates = 0
+
+    def updated(self, network: Any, *, updates: int, config: Any) -> None:
+        self.updates = updates
+
+    def loss(self, network: Any, *, batch: wb.Batch, config: Any) -> wb.Loss:
+        loss = super().loss(network, batch=batch, config=config)
+        return loss if self.updates < 5 else loss._replace(scalars={"odd": 3.0})
+
+
+class ActsWrong(ReturnsWrong):
+    def loss(self, network: Any, *, batch: wb.Batch, config: Any) -> wb.Loss:
+        return Bonus.loss(self, network, batch=batch, config=config)
+
+    def act(self, output: Any, **how: Any) -> Any:
+        actions, fields = super().act(output, **how)
+        return (actions if self.updates < 5 else actions[:, None]), fields
+
+
+@pytest.mark.full
+@pytest.mark.parametrize(("algorithm", "said"), [
+    (ReturnsWrong, r"Loss\.scalars\['odd'\] is a detached scalar, not 3\.0"),
+    (ActsWrong, r"gives actions as an int64 tensor of shape \((\d+),\), not an int64 tensor of shape \(\1, 1\)"),
+])
+def test_what_breaks_a_rule_in_the_run_ends_it_with_a_checkpoint(home: Path, algorithm: type, said: str) -> None:
+    with pytest.raises((AlgorithmFailed, RunFailed), match=said):
+        wb.launch("CartPole-v1", algorithm=algorithm, name="rule", **SMALL).wait(timeout_s=120, progress=False)
+    run = wb.attach("rule")
+    assert "restart" not in set(run.events["kind"])
+    assert [kept.meta["reason"] for kept in run.checkpoints] == ["failed"] and run.checkpoints[0].updates >= 5
+
+
+def test_a_value_that_the_mended_class_drops_is_said(capsys: pytest.CaptureFixture[str]) -> None:
+    config, _, _ = checked_config("CartPole-v1", Bonus, None, None, (), {"bonus": 0.6})
+    fields = {"__annotations__": {"prize": "float"}, "prize": 0.01}
+    with_algorithm(config, type("Bonus", (Bonus,), {"Config": type("Config", (wb.LearningConfig,), fields)}), ())
+    assert "Bonus no longer has bonus=0.6, which this run had." in capsys.readouterr().out
 
 
 def test_a_default_that_the_mended_class_changes_is_said(capsys: pytest.CaptureFixture[str]) -> None:

@@ -18,10 +18,10 @@ import torch
 from torch import Tensor, nn
 
 from workbench import algorithms, environments, networks
-from workbench.algorithms import Algorithm, Heads, Loss, Outlook, Roles, collate
+from workbench.algorithms import Algorithm, Heads, Outlook, Roles, collate, returned
 from workbench.algorithms.batch import Batch
-from workbench.algorithms.interface import DISCOUNTED_RETURN
 from workbench.algorithms.rate_factors import RateFactors
+from workbench.algorithms.returned import is_tensor, rule, said_of
 from workbench.config import ReplayConfig, RunConfig, settings
 from workbench.config.own_algorithm import named_algorithm
 from workbench.errors import AlgorithmFailed, InvalidInput, WorkbenchError
@@ -70,8 +70,8 @@ def check_class(
         built = algorithms.build(config, spec=spec, own=own)
     with _naming("heads and overlap"):
         heads, overlap = built.heads, built.overlap
-    _rule(isinstance(heads, Heads), f"heads are an algorithms.Heads, not {_said(heads)}.")
-    _rule(isinstance(overlap, int) and overlap >= 0, f"overlap is a number of steps from 0 on, not {_said(overlap)}.")
+    rule(isinstance(heads, Heads), f"heads are an algorithms.Heads, not {said_of(heads)}.")
+    rule(isinstance(overlap, int) and overlap >= 0, f"overlap is a number of steps from 0 on, not {said_of(overlap)}.")
     network = networks.build(config.network, spec=spec, heads=heads, factory=factory, seed=0)
     check(built, network, spec=spec, config=config.hyperparameters)
 
@@ -89,7 +89,7 @@ def check(algorithm: Algorithm, network: nn.Module, *, spec: EnvironmentSpec, co
     with _naming("prepare(network)"):
         algorithm.prepare(network)
     RateFactors(algorithm, undecorated(network), config).of(config)
-    acted = _acted(algorithm, network, spec, config, behaviour)
+    acted = _acted(algorithm, network, spec, config)
     layout = UnrollLayout(spec, config.unroll_length, algorithm.overlap, behaviour,
                           tuple(tuple(part.shape[1:]) for part in network.initial_state(1)))  # type: ignore[operator]
     random = np.random.default_rng(0)
@@ -109,40 +109,24 @@ def _naming(what: str) -> Iterator[None]:
         raise AlgorithmFailed.of(what, error) from error
 
 
-def _rule(holds: bool, sentence: str) -> None:
-    if not holds:
-        raise AlgorithmFailed(sentence)
-
-
-def _is(value: Any, shape: tuple[int, ...]) -> bool:
-    return isinstance(value, Tensor) and tuple(value.shape) == shape
-
-
-def _said(value: Any) -> str:
-    if isinstance(value, Tensor):
-        return f"a {str(value.dtype).removeprefix('torch.')} tensor of shape {tuple(value.shape)}"
-    return f"{value!r:.80}" if isinstance(value, int | float | str | None) else f"a {type(value).__name__}"
-
-
 def _behaviour(algorithm: Algorithm) -> Mapping[str, Any]:
     with _naming("behaviour_fields()"):
         fields = algorithm.behaviour_fields()
-    rule = "behaviour_fields() gives shape and dtype by name, such as {'value': ((), 'float32')}"
-    _rule(isinstance(fields, Mapping), f"{rule}, not {_said(fields)}.")
+    form = "behaviour_fields() gives shape and dtype by name, such as {'value': ((), 'float32')}"
+    rule(isinstance(fields, Mapping), f"{form}, not {said_of(fields)}.")
     for name, entry in fields.items():
         fits = isinstance(entry, tuple) and len(entry) == 2 and isinstance(entry[0], tuple) and entry[1] in (
             "float32", "int64", "uint8")
-        _rule(fits, f"{rule}, not {name!r}: {entry!r:.80}.")
+        rule(fits, f"{form}, not {name!r}: {entry!r:.80}.")
     return fields
 
 
 def _acted(
-    algorithm: Algorithm, network: nn.Module, spec: EnvironmentSpec, config: Any, behaviour: Mapping[str, Any]
+    algorithm: Algorithm, network: nn.Module, spec: EnvironmentSpec, config: Any
 ) -> Callable[[], dict[str, Array]]:
     """A function that gives the action and behaviour of one step; checks all that reads a network's output."""
     generator = torch.Generator().manual_seed(0)
     rows = _ROWS
-    outputs = {name: entry for name, entry in behaviour.items() if name != DISCOUNTED_RETURN}  # inference adds that
     shape = (1, rows, *spec.stacked_shape)
     observation = torch.zeros(shape, dtype=getattr(torch, spec.observation_dtype))
     previous = torch.zeros(1, rows, *spec.actions.shape, dtype=getattr(torch, spec.actions.dtype))
@@ -154,25 +138,19 @@ def _acted(
             with _naming(f"act(output, greedy={greedy}, ...)"):
                 said = algorithm.act(output, roles=Roles.evaluating(rows), greedy=greedy, generator=generator,
                                      config=config)
-            _rule(isinstance(said, tuple) and len(said) == 2 and isinstance(said[1], Mapping),
-                  f"act(...) returns (actions, behaviour fields), not {_said(said)}.")
-            _check_actions(said[0], spec)
-            _rule(said[1].keys() == outputs.keys(),
-                  f"act(...) gives the fields {sorted(said[1])}, but behaviour_fields() names {sorted(outputs)}.")
-            for name, (form, _) in outputs.items():
-                _rule(_is(said[1][name], (rows, *form)), f"act(...) gives {name!r} as {_said(said[1][name])}, but "
-                                                         f"behaviour_fields() promises shape {(rows, *form)}.")
+            returned.check_act(said, algorithm=algorithm, rows=rows)
+            _check_choices(said[0], spec)
             told.append(said)
         with _naming("bootstrap(output)"):
             values = algorithm.bootstrap(output)
-        _rule(_is(values, (rows,)), f"bootstrap(output) gives values of shape ({rows},), not {_said(values)}.")
+        rule(is_tensor(values, (rows,)), f"bootstrap(output) gives values of shape ({rows},), not {said_of(values)}.")
         with _naming("outlook(output, ...)"):
             view = algorithm.outlook(output, config=config)
-        _rule(isinstance(view, Outlook) and view.scores.shape[:2] == (1, rows) and _is(view.value, (1, rows)),
-              f"outlook(output, ...) gives an Outlook of scores [T, B, A] and value [T, B], not {_said(view)}.")
+        rule(isinstance(view, Outlook) and view.scores.shape[:2] == (1, rows) and is_tensor(view.value, (1, rows)),
+              f"outlook(output, ...) gives an Outlook of scores [T, B, A] and value [T, B], not {said_of(view)}.")
         with _naming("preference(output, ...)"):
             preferred = algorithm.preference(output, action=told[0][0][0], config=config)
-        _rule(_is(preferred, (1, rows)), f"preference(output, ...) is of shape [T, B], not {_said(preferred)}.")
+        rule(is_tensor(preferred, (1, rows)), f"preference(output, ...) is of shape [T, B], not {said_of(preferred)}.")
 
     def one() -> dict[str, Array]:
         actions, fields = told[1]
@@ -182,14 +160,11 @@ def _acted(
     return one
 
 
-def _check_actions(actions: Any, spec: EnvironmentSpec) -> None:
-    shape = (_ROWS, *spec.actions.shape)
-    _rule(_is(actions, shape) and actions.dtype == getattr(torch, spec.actions.dtype),
-          f"act(...) gives actions as a {spec.actions.dtype} tensor of shape {shape}, not {_said(actions)}.")
+def _check_choices(actions: Tensor, spec: EnvironmentSpec) -> None:
     sizes = torch.tensor(spec.actions.sizes)
     fits = (sizes == 0) | ((actions >= 0) & (actions < sizes) & (actions == actions.round()))  # size 0: a number
-    _rule(bool(fits.all()), f"act(...) gives actions from 0 to below {spec.actions.sizes}, not {actions.tolist()}.")
-    _rule(bool(torch.isfinite(actions.float()).all()), "act(...) gives actions that are not finite.")
+    rule(bool(fits.all()), f"act(...) gives actions from 0 to below {spec.actions.sizes}, not {actions.tolist()}.")
+    rule(bool(torch.isfinite(actions.float()).all()), "act(...) gives actions that are not finite.")
 
 
 def _unroll(layout: UnrollLayout, random: np.random.Generator, acted: Callable[[], dict[str, Array]]) -> Unroll:
@@ -216,26 +191,15 @@ def _check_loss(algorithm: Algorithm, network: nn.Module, batch: Batch, unroll: 
         algorithm.before_update(batch, config=config, peers=None)
     with _naming("loss(network, batch=..., config=...)"):
         loss = algorithm.loss(network, batch=batch, config=config)  # type: ignore[arg-type]
-    _rule(isinstance(loss, Loss), f"loss(...) returns a wb.Loss(total, scalars), not {_said(loss)}.")
-    _rule(_is(loss.total, ()) and loss.total.dtype == torch.float32,
-          f"Loss.total is a float32 scalar to differentiate, not {_said(loss.total)}. Take a mean or a sum.")
-    _rule(loss.total.requires_grad, "Loss.total has no gradient: it does not depend on the network's output, or was "
-                                    "detached.")
+    returned.check_loss(loss, algorithm=algorithm)
+    rule(loss.total.dtype == torch.float32, f"Loss.total is a float32 scalar, not {said_of(loss.total)}.")
     total = float(loss.total.detach())
-    _rule(bool(np.isfinite(total)), f"Loss.total is {total} for a batch of noise.")
-    _rule(isinstance(loss.scalars, Mapping) and isinstance(loss.samples, Mapping),
-          f"Loss.scalars and Loss.samples are tensors by name, not {_said(loss.scalars)} and {_said(loss.samples)}.")
-    for name, value in loss.scalars.items():
-        _rule(isinstance(name, str) and _is(value, ()) and not value.requires_grad,
-              f"Loss.scalars[{name!r}] is a detached scalar, not {_said(value)}"
-              f"{' with a gradient: .detach()' if isinstance(value, Tensor) and value.requires_grad else ''}.")
-    for name in loss.samples:
-        _rule(name in algorithm.histogram_edges, f"Loss.samples[{name!r}] needs edges: histogram_edges[{name!r}].")
+    rule(bool(np.isfinite(total)), f"Loss.total is {total} for a batch of noise.")
     with _naming("the gradient of Loss.total"):
         loss.total.backward()  # type: ignore[no-untyped-call]
     slopes = [parameter.grad for parameter in network.parameters() if parameter.grad is not None]
-    _rule(any(bool(slope.abs().sum() > 0) for slope in slopes), "loss(...) gives no weight of the network a gradient.")
-    _rule(all(bool(torch.isfinite(slope).all()) for slope in slopes), "a gradient of loss(...) is not finite.")
+    rule(any(bool(slope.abs().sum() > 0) for slope in slopes), "loss(...) gives no weight of the network a gradient.")
+    rule(all(bool(torch.isfinite(slope).all()) for slope in slopes), "a gradient of loss(...) is not finite.")
     network.zero_grad(set_to_none=True)
     with _naming("after_update(loss, ...)"):
         algorithm.after_update(loss, config=config, peers=None)
@@ -244,19 +208,20 @@ def _check_loss(algorithm: Algorithm, network: nn.Module, batch: Batch, unroll: 
     if isinstance(config, ReplayConfig):
         with _naming("initial_priority(unroll, ...)"):
             priority = algorithm.initial_priority(unroll, config=config)
-        _rule(isinstance(priority, float) and np.isfinite(priority) and priority >= 0,
-              f"initial_priority(unroll, ...) is a number from 0 on, not {_said(priority)}.")
-        _rule(_is(loss.priorities, (config.batch_size,)),
-              f"with a replay, Loss.priorities are [B], {(config.batch_size,)}, not {_said(loss.priorities)}.")
+        rule(isinstance(priority, float) and np.isfinite(priority) and priority >= 0,
+              f"initial_priority(unroll, ...) is a number from 0 on, not {said_of(priority)}.")
+        rule(is_tensor(loss.priorities, (config.batch_size,)),
+              f"with a replay, Loss.priorities are [B], {(config.batch_size,)}, not {said_of(loss.priorities)}.")
 
 
 def _check_state(algorithm: Algorithm) -> None:
-    with _naming("state() and load_state(state)"):
+    with _naming("state()"):
         state = algorithm.state()
-        _rule(isinstance(state, Mapping) and all(isinstance(name, str) and isinstance(value, Tensor)
+        rule(isinstance(state, Mapping) and all(isinstance(name, str) and isinstance(value, Tensor)
                                                  for name, value in state.items()),
-              f"state() gives tensors by name, not {_said(state)}.")
+              f"state() gives tensors by name, not {said_of(state)}.")
+    with _naming("load_state(state)"):
         algorithm.load_state({name: value.clone() for name, value in state.items()})
     with _naming("parameters()"):
         kept = len(list(algorithm.parameters()))
-    _rule(not kept or bool(state), f"parameters() has {kept} that state() does not keep: a resume would lose them.")
+    rule(not kept or bool(state), f"parameters() has {kept} that state() does not keep: a resume would lose them.")

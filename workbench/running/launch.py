@@ -165,7 +165,7 @@ def resume(
         waiting.until_ended(control, ready_timeout_s)
     if answers(control):
         if algorithm is not None:
-            raise InvalidInput(f"algorithm: {directory.name} is alive, and gets another class between two lives alone. "
+            raise InvalidInput(f"algorithm: {directory.name} is alive, and its class is replaced while it is stopped. "
                                f"Stop it first: wb.attach({directory.name!r}).stop().")
         return _changed(Run(directory), {**changes})
     moved = moved_to(directory.config(), launcher, address)

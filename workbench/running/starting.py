@@ -276,12 +276,20 @@ def with_algorithm(
     name, own = named_algorithm(algorithm, taken=settings(RunConfig))
     if not (own and config.own_algorithm and name == config.algorithm):
         remedy = f"Call the mended class {config.algorithm}, too, or begin" if config.own_algorithm else "Begin"
-        raise InvalidInput(f"algorithm={name}: this run trains by {config.algorithm}, and goes on with a class of "
-                           f"yours of that name alone. {remedy} a new run with its weights: "
+        raise InvalidInput(f"algorithm={name}: this run trains by {config.algorithm}, and can go on only with "
+                           f"a class of yours that is called so. {remedy} a new run with its weights: "
                            "wb.launch(..., checkpoint=...)")
     _say_what_was_edited(algorithm)
-    mended = config.with_own(own, changes)
-    shared = config.all_settings().keys() & mended.all_settings().keys() - {"own_algorithm", *changes}
+    try:
+        mended = config.with_own(own, changes)
+    except InvalidInput as error:
+        error.add_note("The run keeps its values; give the call another one, such as learning_rate=1e-3.")
+        raise
+    before, after = config.all_settings(), mended.all_settings()
+    if gone := [f"{field}={config.value(field)!r}" for field in sorted(before.keys() - after.keys())
+                if config.value(field) != before[field].default]:
+        notify(f"{name} no longer has {', '.join(gone)}, which this run had.")
+    shared = before.keys() & after.keys() - {"own_algorithm", *changes}
     if moved := [f"{field} {config.value(field)!r} → {mended.value(field)!r}" for field in sorted(shared)
                  if config.value(field) != mended.value(field)]:
         notify(f"{name} has other defaults now, which hold from here on: {', '.join(moved)}.")

@@ -159,9 +159,10 @@ class SAC(Algorithm):
         parts = (getattr(network, name, None) for name in ("critics", "critic_torso"))
         critics = [parameter for part in parts if isinstance(part, nn.Module) for parameter in part.parameters()]
         if not critics and config.critic_rate_factor != 1:
-            raise NetworkFailed(f"critic_rate_factor={config.critic_rate_factor:g} needs a network whose critics are "
-                                f"parts called critics and critic_torso, and {type(network).__name__} has none. Name "
-                                "them so, or give critic_rate_factor=1.")
+            raise NetworkFailed(f"critic_rate_factor={config.critic_rate_factor:g}, which the environment's preset may "
+                                "have set, needs a network whose critics are a part called critics (and critic_torso, "
+                                f"if they have a torso), and {type(network).__name__} has neither. Name them so, or "
+                                "give critic_rate_factor=1.")
         temperature = [self.log_temperature], config.temperature_rate_factor
         return [*([(critics, config.critic_rate_factor)] if critics else []), temperature]
 

@@ -16,6 +16,7 @@ import numpy as np
 import torch
 from torch import nn
 
+from workbench.algorithms import returned
 from workbench.algorithms.distributions import distribution_of
 from workbench.algorithms.interface import DISCOUNTED_RETURN, Algorithm, NetworkOutput, Roles, State
 from workbench.config import RunConfig
@@ -30,7 +31,7 @@ from workbench.learner.inference.wall_tap import WallTap
 from workbench.learner.inference.watch_tap import Tap, thought
 from workbench.learner.metrics.flight_recorder import FlightRecorder
 from workbench.learner.metrics.meters import Meters
-from workbench.learner.own_code import own_code
+from workbench.learner.own_code import is_own, own_code
 from workbench.policies.roles import RoleTable
 from workbench.replay.assembler import UnrollAssembler, grown
 from workbench.replay.queue import UnrollQueue
@@ -269,8 +270,11 @@ class Inference:
         """The network's output and state, actions and behaviour for `steps`, on the device; advances the tables."""
         output, state = network(*self._tables.push(steps))
         with own_code(self._algorithm, "act(...)"):
-            actions, behaviour = self._algorithm.act(
+            acted = self._algorithm.act(
                 output, roles=roles, greedy=False, generator=self._device.drawing(self.generator), config=settings)
+        if is_own(self._algorithm):
+            returned.check_act(acted, algorithm=self._algorithm, rows=len(roles.rank))
+        actions, behaviour = acted
         self._tables.store_states(steps.rows, state)
         return output, state, actions, behaviour
 

@@ -18,12 +18,13 @@ import numpy as np
 import torch
 from torch import nn
 
+from workbench.algorithms import returned
 from workbench.algorithms.batch import Batch
 from workbench.algorithms.frame_stacking import stack_frames
 from workbench.algorithms.interface import Algorithm, Loss, Network
 from workbench.algorithms.rate_factors import RateFactors
 from workbench.learner.devices.device import Device
-from workbench.learner.own_code import own_code
+from workbench.learner.own_code import is_own, own_code
 from workbench.learner.training.data_parallel import Alone, Learners
 from workbench.learner.training.keras_adam import KerasAdam
 from workbench.networks.normalization import Observed, undecorated
@@ -228,7 +229,10 @@ class Trainer:
 
     def _loss(self, batch: Batch, config: Any) -> Loss:
         with self._own_code("loss"):
-            return self.algorithm.loss(cast(Network, self._model), batch=batch, config=config)
+            loss = self.algorithm.loss(cast(Network, self._model), batch=batch, config=config)
+        if is_own(self.algorithm):
+            returned.check_loss(loss, algorithm=self.algorithm)
+        return loss
 
     def _own_code(self, method: str) -> AbstractContextManager[None]:
         return own_code(self.algorithm, f"{method}(...)", f" in update {self.updates + 1:,}")

@@ -235,7 +235,7 @@ def _require(metric: Any, by_name: dict[str, RunDirectory]) -> None:
                           "wb.compare([run_a, run_b]).")
     everywhere = set.intersection(*metrics.values())
     empty = [name for name in lacking if not metrics[name]]
-    hint = f"{', '.join(lacking)} {'has' if len(lacking) == 1 else 'have'} none."
+    hint = f"{', '.join(lacking)} {'does' if len(lacking) == 1 else 'do'} not have it."
     if empty:
         waits = any(lock.is_alive(by_name[name]) for name in empty)
         hint += f" Nothing was recorded by {', '.join(empty)}{': wait until it trains' if waits else ''}."
@@ -280,7 +280,7 @@ def _fields(directory: RunDirectory) -> dict[str, Any]:
     """Every field of the run, a tuned one with all its values in words; also its code and its parent."""
     config = directory.config()
     values: dict[str, Any] = {name: config.value(name) for name in ("environment", "algorithm")}
-    values |= {name: config.value(name) for name in config.all_settings()}
+    values |= {name: config.value(name) for name in config.all_settings() if name != "own_algorithm"}
     values |= courses(changes(MetricsReader(directory.metrics).events()))
     code = {f"{path.stem} code": f"your own ({sealed.fingerprint(path)[:8]})"
             for path in sealed.files_in(directory.code)}

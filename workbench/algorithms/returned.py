@@ -1,0 +1,71 @@
+"""The rules of what an algorithm's methods return, each with a sentence: before a run, and in it where a user wrote it.
+
+Only shapes and types are looked at, so that nothing waits for the device.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from workbench.algorithms.interface import DISCOUNTED_RETURN, Algorithm, Loss
+from workbench.errors import AlgorithmFailed
+
+
+def rule(holds: bool, sentence: str) -> None:
+    """Raises AlgorithmFailed with the sentence of a rule that does not hold."""
+    if not holds:
+        raise AlgorithmFailed(sentence)
+
+
+def is_tensor(value: Any, shape: tuple[int, ...]) -> bool:
+    """Whether it is a tensor of that shape."""
+    return isinstance(value, Tensor) and tuple(value.shape) == shape
+
+
+def said_of(value: Any) -> str:
+    """The value in a sentence, shortly."""
+    if isinstance(value, Tensor):
+        return _tensor(str(value.dtype).removeprefix("torch."), tuple(value.shape))
+    return f"{value!r:.80}" if isinstance(value, int | float | str | None) else f"a {type(value).__name__}"
+
+
+def _tensor(dtype: str, shape: tuple[int, ...]) -> str:
+    return f"{'an' if dtype.startswith('i') else 'a'} {dtype} tensor of shape {shape}"
+
+
+def check_act(returned: Any, *, algorithm: Algorithm, rows: int) -> None:
+    """Raises AlgorithmFailed for what `act` may not return for `rows` environments."""
+    rule(isinstance(returned, tuple) and len(returned) == 2 and isinstance(returned[1], Mapping),
+         f"act(...) returns (actions, behaviour fields), not {said_of(returned)}.")
+    (actions, fields), kind = returned, algorithm.spec.actions
+    shape = (rows, *kind.shape)
+    rule(is_tensor(actions, shape) and actions.dtype == getattr(torch, kind.dtype),
+         f"act(...) gives actions as {_tensor(kind.dtype, shape)}, not {said_of(actions)}.")
+    promised = algorithm.behaviour_fields()
+    forms = {name: form for name, (form, _) in promised.items() if name != DISCOUNTED_RETURN}  # inference adds that
+    rule(fields.keys() == forms.keys(),
+         f"act(...) gives the fields {sorted(fields)}, but behaviour_fields() names {sorted(forms)}.")
+    for name, form in forms.items():
+        rule(is_tensor(fields[name], (rows, *form)), f"act(...) gives {name!r} as {said_of(fields[name])}, but "
+                                                     f"behaviour_fields() promises shape {(rows, *form)}.")
+
+
+def check_loss(loss: Any, *, algorithm: Algorithm) -> None:
+    """Raises AlgorithmFailed for what `loss` may not return."""
+    rule(isinstance(loss, Loss), f"loss(...) returns a wb.Loss(total, scalars), not {said_of(loss)}.")
+    rule(is_tensor(loss.total, ()) and loss.total.is_floating_point(),
+         f"Loss.total is a float32 scalar to differentiate, not {said_of(loss.total)}. Take a mean or a sum.")
+    rule(loss.total.requires_grad, "Loss.total has no gradient: it does not depend on the network's output, or was "
+                                   "detached.")
+    rule(isinstance(loss.scalars, Mapping) and isinstance(loss.samples, Mapping), "Loss.scalars and Loss.samples are "
+         f"tensors by name, not {said_of(loss.scalars)} and {said_of(loss.samples)}.")
+    for name, value in loss.scalars.items():
+        rule(isinstance(name, str) and is_tensor(value, ()) and not value.requires_grad,
+             f"Loss.scalars[{name!r}] is a detached scalar, not {said_of(value)}"
+             f"{' with a gradient: .detach()' if isinstance(value, Tensor) and value.requires_grad else ''}.")
+    for name in loss.samples:
+        rule(name in algorithm.histogram_edges, f"Loss.samples[{name!r}] needs edges: histogram_edges[{name!r}].")
