@@ -147,7 +147,7 @@ def _acted(
         with _naming("outlook(output, ...)"):
             view = algorithm.outlook(output, config=config)
         rule(isinstance(view, Outlook) and view.scores.shape[:2] == (1, rows) and is_tensor(view.value, (1, rows)),
-              f"outlook(output, ...) gives an Outlook of scores [T, B, A] and value [T, B], not {said_of(view)}.")
+             f"outlook(output, ...) gives an Outlook of scores [T, B, A] and value [T, B], not {said_of(view)}.")
         with _naming("preference(output, ...)"):
             preferred = algorithm.preference(output, action=told[0][0][0], config=config)
         rule(is_tensor(preferred, (1, rows)), f"preference(output, ...) is of shape [T, B], not {said_of(preferred)}.")
@@ -209,17 +209,17 @@ def _check_loss(algorithm: Algorithm, network: nn.Module, batch: Batch, unroll: 
         with _naming("initial_priority(unroll, ...)"):
             priority = algorithm.initial_priority(unroll, config=config)
         rule(isinstance(priority, float) and np.isfinite(priority) and priority >= 0,
-              f"initial_priority(unroll, ...) is a number from 0 on, not {said_of(priority)}.")
+             f"initial_priority(unroll, ...) is a number from 0 on, not {said_of(priority)}.")
         rule(is_tensor(loss.priorities, (config.batch_size,)),
-              f"with a replay, Loss.priorities are [B], {(config.batch_size,)}, not {said_of(loss.priorities)}.")
+             f"with a replay, Loss.priorities are [B], {(config.batch_size,)}, not {said_of(loss.priorities)}.")
 
 
 def _check_state(algorithm: Algorithm) -> None:
     with _naming("state()"):
         state = algorithm.state()
         rule(isinstance(state, Mapping) and all(isinstance(name, str) and isinstance(value, Tensor)
-                                                 for name, value in state.items()),
-              f"state() gives tensors by name, not {said_of(state)}.")
+                                                for name, value in state.items()),
+             f"state() gives tensors by name, not {said_of(state)}.")
     with _naming("load_state(state)"):
         algorithm.load_state({name: value.clone() for name, value in state.items()})
     with _naming("parameters()"):
