@@ -323,7 +323,10 @@ def _fork(args: argparse.Namespace) -> None:
     if not checkpoint and (one := run_and_checkpoint(args.name))[1]:
         checkpoint, args.name = args.name, one[0]
     handle = _attached(args)
-    changes = changes_of(args.changes, handle.config, "workbench launch --help lists all fields.")
+    own = handle.config.own_algorithm
+    where = f"workbench tune {handle.name} lists its live fields." if own else (
+        "workbench launch --help lists all fields.")
+    changes = changes_of(args.changes, handle.config, where)
     fork = handle.fork(checkpoint, name=args.new_name, replay=args.replay, launcher=args.launcher,
                        address=args.address, **changes)
     print(fork.name)
