@@ -129,7 +129,7 @@ def main() -> None:
         for file in files.values():
             print(python_of(file, given.folder) or install(file, given.folder))
         return
-    pythons = {library: python_of(file, given.folder) for library, file in files.items()}
+    pythons = {library: python_of(files[library], given.folder) for library in given.libraries if library != OURS}
     rows, began = [], time.strftime("%Y-%m-%d")
     with private_home():
         for name, task in ((name, TASKS[name]) for name in given.tasks):
@@ -138,9 +138,7 @@ def main() -> None:
                 found = [ours(task.environment, algorithm, frames, seed) for seed in range(given.seeds)]
                 rows.append(row(name, OURS, algorithm, found))
                 print(rows[-1], flush=True)
-            for library, python in pythons.items():
-                if not python or library not in given.libraries:
-                    continue
+            for library, python in ((one, python) for one, python in pythons.items() if python):
                 for algorithm in (their for our, their in task.theirs[library].items() if our in given.algorithms):
                     found = [theirs(library, python, task.environment, algorithm, frames, seed)
                              for seed in range(given.seeds)]

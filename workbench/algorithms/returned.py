@@ -55,7 +55,7 @@ def check_act(returned: Any, *, algorithm: Algorithm, rows: int) -> None:
 
 
 def check_loss(loss: Any, *, algorithm: Algorithm) -> None:
-    """Raises AlgorithmFailed for what `loss` may not return."""
+    """Raises AlgorithmFailed for what `loss` may not return; a total in autocast's dtype passes."""
     rule(isinstance(loss, Loss), f"loss(...) returns a wb.Loss(total, scalars), not {said_of(loss)}.")
     rule(is_tensor(loss.total, ()) and loss.total.is_floating_point(),
          f"Loss.total is a float32 scalar to differentiate, not {said_of(loss.total)}. Take a mean or a sum.")

@@ -109,29 +109,20 @@ class UnrollStorage:
         If none of them has a final observation, the table of those has no place, [B, 0, ...].
         """
 
-        def of_unrolls(name: str) -> Tensor:
-            shape, dtype = self._expected[name]
+        def of(name: str) -> Tensor:
+            field, (shape, dtype), axis = self.fields[name], self._expected[name], unroll_axis(name)
             if name in self.layout.finals and not self.fields["final_step"][rows].any():
                 return self._batches.take((len(rows), 0, *shape[1:]), dtype)
-            field, out = self.fields[name], self._batches.take((len(rows), *shape), dtype)
-            if field[0].nbytes < _LARGE_BYTES:
-                np.copyto(out.numpy(), field[rows])
+            out = self._batches.take((*shape[:axis], len(rows), *shape[axis:]), dtype)
+            if field[(0,) * (axis + 1)].nbytes < _LARGE_BYTES:
+                np.copyto(out.numpy(), field[rows].swapaxes(0, axis))
             else:
-                np.stack([field[row] for row in rows], out=out.numpy())
-            return out
-
-        def of_steps(name: str) -> Tensor:
-            field, (shape, dtype) = self.fields[name], self._expected[name]
-            out = self._batches.take((shape[0], len(rows), *shape[1:]), dtype)
-            if field[0, 0].nbytes < _LARGE_BYTES:
-                np.copyto(out.numpy(), field[rows].swapaxes(0, 1))
-            else:
-                np.stack([field[row] for row in rows], axis=1, out=out.numpy())
+                np.stack([field[row] for row in rows], axis=axis, out=out.numpy())
             return out
 
         for file in self._files.values():
             file.expect(rows)
-        arrays = {name: of_steps(name) if unroll_axis(name) else of_unrolls(name) for name in self._expected}
+        arrays = {name: of(name) for name in self._expected}
         weights = self._batches.weights(np.ones(len(rows)) if weight is None else weight)
         return Batch.of({**arrays, "weight": weights}, sample=sample)
 

@@ -285,11 +285,10 @@ def with_algorithm(
     except InvalidInput as error:
         error.add_note("The run keeps its values; give the call another one, such as learning_rate=1e-3.")
         raise
-    before, after = config.all_settings(), mended.all_settings()
-    if gone := [f"{field}={config.value(field)!r}" for field in sorted(before.keys() - after.keys())
-                if config.value(field) != before[field].default]:
+    has = mended.all_settings().keys()
+    if gone := [f"{field}={value!r}" for field, value in config.changed.items() if field not in has]:
         notify(f"{name} no longer has {', '.join(gone)}, which this run had.")
-    shared = before.keys() & after.keys() - {"own_algorithm", *changes}
+    shared = config.all_settings().keys() & has - {"own_algorithm", *changes}
     if moved := [f"{field} {config.value(field)!r} → {mended.value(field)!r}" for field in sorted(shared)
                  if config.value(field) != mended.value(field)]:
         notify(f"{name} has other defaults now, which hold from here on: {', '.join(moved)}.")
