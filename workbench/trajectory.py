@@ -388,12 +388,15 @@ class StepBatch(EnvironmentStep[Array]):
     score: Array | None = field(default=None, metadata=shaped(lambda spec: ((), "float32") if spec.scored else None))
 
     @classmethod
-    def joined(cls, steps: Sequence[StepBatch]) -> StepBatch:
-        """The groups' arrays, one after the other."""
+    def joined(cls, steps: Sequence[StepBatch], memory: Callable[..., Array] = np.empty) -> StepBatch:
+        """The groups' arrays, one after the other; the frames in memory that `memory(shape, dtype)` returns."""
         offsets = np.cumsum([0, *(len(step.flags) for step in steps)])
         finals = [step.final_observation for step in steps if step.final_observation is not None]
+        columns = cls.columns(steps)
+        frames = columns["observation"]
+        room = memory((offsets[-1], *frames[0].shape[1:]), frames[0].dtype)
         return cls.of(
-            {name: np.concatenate(arrays) for name, arrays in cls.columns(steps).items()},
+            {name: np.concatenate(arrays, out=room if arrays is frames else None) for name, arrays in columns.items()},
             final_index=np.concatenate([step.final_index + at for step, at in zip(steps, offsets, strict=False)]),
             final_observation=np.concatenate(finals) if finals else None,
         )

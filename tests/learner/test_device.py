@@ -20,7 +20,7 @@ from workbench.errors import OutOfBounds
 from workbench.learner.devices import choose, cuda
 from workbench.learner.devices.choose import for_inference
 from workbench.learner.devices.device import Device
-from workbench.trajectory import EnvironmentSpec
+from workbench.trajectory import EnvironmentSpec, StepBatch
 
 
 @pytest.mark.parametrize(("rows", "padded"), [(1, 8), (8, 8), (9, 16), (64, 64), (65, 128)])
@@ -40,6 +40,23 @@ def test_arrays_reach_the_device_whole_and_are_filled_up_with_zeros(kind, length
         assert placed.dtype is torch.from_numpy(array).dtype
         assert placed.shape == (device.padded(len(array)), *array.shape[1:])
         assert np.array_equal(placed[: len(array)], array) and not placed[len(array) :].any()
+
+
+def test_large_frames_of_several_groups_reach_a_gpu_from_where_they_were_joined(monkeypatch):
+    device, spec, random = ReplayingDevice(), IMAGES, np.random.default_rng(0)
+    pinned: list[torch.Tensor] = []
+    allocate = device._pinned
+    monkeypatch.setattr(device, "_pinned", lambda size: pinned.append(allocate(size)) or pinned[-1])
+    monkeypatch.setattr(torch.Tensor, "is_pinned", lambda tensor: tensor.data_ptr() in map(torch.Tensor.data_ptr, pinned))
+    shapes = StepBatch.specs(spec)
+    groups = [StepBatch.of({name: random.integers(1, 100, (rows, *shape)).astype(dtype)
+                            for name, (shape, dtype) in shapes.items()}) for rows in (300, 1, 7)]
+    batch = StepBatch.joined(groups, device.row_memory)
+    rewards, frames, flags = device.place_rows(batch.reward, batch.observation, batch.flags)
+    for placed, name in ((rewards, "reward"), (frames, "observation"), (flags, "flags")):
+        expected = np.concatenate([getattr(group, name) for group in groups])
+        assert len(placed) == 512 and np.array_equal(placed[:308], expected) and not placed[308:].any()
+    assert [len(one) for one in pinned] == [batch.observation.nbytes, 512 * (4 + 1)]  # frames are in one of them only
 
 
 def test_tensors_leave_a_gpu_in_one_copy_as_they_were_when_they_were_sent():

@@ -7,6 +7,7 @@ import time
 import warnings
 from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
 from torch import nn
@@ -18,6 +19,7 @@ from workbench.learner.devices.cuda import CudaDevice
 from workbench.learner.devices.device import Device
 from workbench.learner.inference.published_weights import PublishedPolicy
 from workbench.networks.lstm import ResettingLSTM
+from workbench.trajectory import StepBatch
 
 pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA device is here")
 CPU = Device("cpu", precision="fp32")
@@ -55,6 +57,20 @@ def test_an_lstms_values_and_gradients_are_those_of_the_cpu():
         found.append([one.cpu() for one in (outputs.detach(), last.detach(), *gradients)])
     for cpu, gpu in zip(*found, strict=True):
         torch.testing.assert_close(gpu, cpu, atol=1e-5, rtol=1e-5)
+
+
+@pytest.mark.parametrize("rows", [9, 300])
+def test_frames_reach_the_gpu_as_they_were_joined(rows):
+    device, number = CudaDevice(precision="fp32"), np.arange(3 * rows, dtype=np.float32)
+    frames = np.random.default_rng(0).integers(0, 255, (3 * rows, 1, 84, 84)).astype(np.uint8)
+    groups = [StepBatch(frames[first : first + rows], number[first : first + rows], np.zeros(rows, np.uint8))
+              for first in range(0, 3 * rows, rows)]
+    for _ in range(20):  # memory is used again
+        batch = StepBatch.joined(groups, device.row_memory)
+        placed, numbers = device.fetch(device.place_rows(batch.observation, batch.reward))
+        assert len(placed) == device.padded(3 * rows) and not placed[3 * rows :].any()
+        assert np.array_equal(placed[: 3 * rows], frames) and np.array_equal(numbers[: 3 * rows], number)
+        frames += 1
 
 
 @pytest.mark.parametrize("name", CASES)

@@ -8,11 +8,13 @@ waits only for actions.
 
 from __future__ import annotations
 
+import math
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, NamedTuple
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -23,6 +25,7 @@ from workbench.trajectory import Array
 
 # One graph is recorded at a time, and no thread waits for the whole device meanwhile, which would break the recording.
 _RECORDING = threading.Lock()
+_LARGE = 2**17  # bytes: to copy as much once more takes the host as long as to start another copy to the device
 
 
 class CudaDevice(Device):
@@ -39,8 +42,27 @@ class CudaDevice(Device):
         super().__init__(kind, precision=precision)
         self._records = graphs
 
+    def row_memory(self, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Array:
+        """See `Device`; pinned, so that a large array needs no second copy on the host."""
+        size = math.prod(shape) * dtype.itemsize
+        return self._pinned(size).numpy().view(dtype).reshape(shape) if size >= _LARGE else np.empty(shape, dtype)
+
     def place_rows(self, *arrays: Array) -> list[Tensor]:
-        """See `Device`; one copy of all, which it does not wait for."""
+        """See `Device`; one copy of all but those of large `row_memory`, none of which it waits for."""
+        straight = {number: self._straight(rows) for number, array in enumerate(arrays)
+                    if array.nbytes >= _LARGE and (rows := torch.from_numpy(array)).is_pinned()}
+        packed = iter(self._packed_rows([array for number, array in enumerate(arrays) if number not in straight]))
+        return [straight[number] if number in straight else next(packed) for number in range(len(arrays))]
+
+    def _straight(self, rows: Tensor) -> Tensor:
+        """Pinned `rows` on the device, padded there."""
+        number = len(rows)
+        placed = torch.empty((self.padded(number), *rows.shape[1:]), dtype=rows.dtype, device=self.torch)
+        placed[:number].copy_(rows, non_blocking=True)
+        placed[number:].zero_()
+        return placed
+
+    def _packed_rows(self, arrays: Sequence[Array]) -> list[Tensor]:
         packing = Packing([(self.padded(len(array)), *array.shape[1:]) for array in arrays],
                           [getattr(torch, array.dtype.name) for array in arrays])
         memory = self._pinned(packing.size)

@@ -58,6 +58,10 @@ class Device:
         """`tensor` on the device."""
         return tensor.to(self.torch, non_blocking=True)
 
+    def row_memory(self, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Array:
+        """Memory for an array that `place_rows` is to take along."""
+        return np.empty(shape, dtype)
+
     def place_rows(self, *arrays: Array) -> list[torch.Tensor]:
         """NumPy arrays [N, ...] on the device, each padded with rows of zeros to the device's size."""
         return [self.place(torch.from_numpy(self._padded_rows(array))) for array in arrays]

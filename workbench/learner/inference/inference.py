@@ -136,7 +136,7 @@ class Inference:
         for request in requests:
             self._begin_life(request)
         rows = np.concatenate([request.env_ids for request in requests])
-        batch = StepBatch.joined([request.message.step for request in requests])
+        batch = StepBatch.joined([request.message.step for request in requests], self._device.row_memory)
         actions = np.zeros((len(rows), *self.spec.actions.shape), self.spec.actions.dtype)
         acting = ~batch.has(Flags.ABSENT)  # with our policy; the other rows get action 0, or the opponent's
         if self._opponent is not None:
