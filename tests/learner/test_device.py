@@ -44,10 +44,16 @@ def test_arrays_reach_the_device_whole_and_are_filled_up_with_zeros(kind, length
 
 def test_large_frames_of_several_groups_reach_a_gpu_from_where_they_were_joined(monkeypatch):
     device, spec, random = ReplayingDevice(), IMAGES, np.random.default_rng(0)
-    pinned: list[torch.Tensor] = []
+    pinned: dict[int, int] = {}  # sizes by address
     allocate = device._pinned
-    monkeypatch.setattr(device, "_pinned", lambda size: pinned.append(allocate(size)) or pinned[-1])
-    monkeypatch.setattr(torch.Tensor, "is_pinned", lambda tensor: tensor.data_ptr() in map(torch.Tensor.data_ptr, pinned))
+
+    def noted(size):
+        memory = allocate(size)
+        pinned[memory.data_ptr()] = size
+        return memory
+
+    monkeypatch.setattr(device, "_pinned", noted)
+    monkeypatch.setattr(torch.Tensor, "is_pinned", lambda tensor: tensor.data_ptr() in pinned)
     shapes = StepBatch.specs(spec)
     groups = [StepBatch.of({name: random.integers(1, 100, (rows, *shape)).astype(dtype)
                             for name, (shape, dtype) in shapes.items()}) for rows in (300, 1, 7)]
@@ -56,7 +62,7 @@ def test_large_frames_of_several_groups_reach_a_gpu_from_where_they_were_joined(
     for placed, name in ((rewards, "reward"), (frames, "observation"), (flags, "flags")):
         expected = np.concatenate([getattr(group, name) for group in groups])
         assert len(placed) == 512 and np.array_equal(placed[:308], expected) and not placed[308:].any()
-    assert [len(one) for one in pinned] == [batch.observation.nbytes, 512 * (4 + 1)]  # frames are in one of them only
+    assert list(pinned.values()) == [batch.observation.nbytes, 512 * (4 + 1)]  # frames are in one of them only
 
 
 def test_tensors_leave_a_gpu_in_one_copy_as_they_were_when_they_were_sent():
