@@ -15,7 +15,7 @@ import functools
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields, replace
-from itertools import chain
+from itertools import accumulate, chain
 from typing import Any, Generic, Literal, NamedTuple, Self, TypeVar, cast, get_args
 
 import numpy as np
@@ -390,15 +390,15 @@ class StepBatch(EnvironmentStep[Array]):
     @classmethod
     def joined(cls, steps: Sequence[StepBatch], memory: Callable[..., Array] = np.empty) -> StepBatch:
         """The groups' arrays, one after the other; the frames in memory that `memory(shape, dtype)` returns."""
-        offsets = np.cumsum([0, *(len(step.flags) for step in steps)])
+        offsets = list(accumulate((len(step.flags) for step in steps), initial=0))
         finals = [step.final_observation for step in steps if step.final_observation is not None]
         columns = cls.columns(steps)
         frames = columns["observation"]
         room = memory((offsets[-1], *frames[0].shape[1:]), frames[0].dtype)
         return cls.of(
             {name: np.concatenate(arrays, out=room if arrays is frames else None) for name, arrays in columns.items()},
-            final_index=np.concatenate([step.final_index + at for step, at in zip(steps, offsets, strict=False)]),
-            final_observation=np.concatenate(finals) if finals else None,
+            final_index=np.concatenate([step.final_index + at for step, at in zip(steps, offsets, strict=False)])
+            if finals else np.zeros(0, np.int32), final_observation=np.concatenate(finals) if finals else None,
         )
 
     def only(self, rows: Array) -> StepBatch:

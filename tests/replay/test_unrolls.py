@@ -41,6 +41,8 @@ class Feed:
         numbers = 1000 * rows + self.steps[rows]
         begins = self.assembler.begins(rows)
         if self.frames is not None:  # with a frame of a row that pads the batch
+            if handed_on := self.frames.handed_on():
+                self.frames.copy(*map(torch.from_numpy, handed_on))
             places = torch.from_numpy(np.append(self.assembler.places(rows), 0))
             self.frames.write(places, torch.from_numpy(full([*numbers, -1], (2, 3))))
         self.asked += begins.sum()

@@ -18,6 +18,7 @@ import numpy as np
 from workbench.replay.unroll_fields import UnrollLayout
 from workbench.trajectory import Array, Steps, Unroll
 
+_MANY = 8  # slots: from so many on it is faster to copy all at once, where they hold no frames
 _GOLDEN_RATIO = (5**0.5 - 1) / 2
 
 
@@ -115,7 +116,8 @@ class UnrollAssembler:
         first, number = slots[begins], index[begins] // self.layout.unroll_length
         for table, values in zip(self._before.values(), before, strict=True):
             table[first, number] = values
-        return self._completed(rows[index == self.length - 1])
+        full = rows[index == self.length - 1]
+        return self._completed(full) if len(full) else []
 
     def _keep_finals(self, rows: Array, observation: Array) -> None:
         """Write the final observations of transitions into the next step of `rows`, where that is trained on and its
@@ -132,22 +134,30 @@ class UnrollAssembler:
 
     def _completed(self, rows: Array) -> list[Unroll]:
         """The unrolls of `rows`, which go on in other slots; those begin with the steps that both unrolls share."""
-        full, shared = self._slots[rows], self.length - self.layout.unroll_length
-        unrolls = [self._complete(row, shared) for row in rows.tolist()]
-        if unrolls and self._frames is not None:
-            self._frames.hand_on(full, self._slots[rows], shared)
-        return unrolls
+        full, following = self._slots[rows], np.array([self._take_slot() for _ in range(len(rows))])
+        shared = self.length - self.layout.unroll_length
+        if self._frames is None or len(rows) < _MANY:
+            for one, other in zip(full.tolist(), following.tolist(), strict=True):
+                self._hand_on(one, other, shared)
+        else:
+            self._hand_on(full, following, shared)
+        if self._frames is not None:
+            self._frames.hand_on(full, following, shared)
+        self._slots[rows], self._index[rows] = following, shared
+        return [self._unroll(row, slot) for row, slot in zip(rows.tolist(), full.tolist(), strict=True)]
 
-    def _complete(self, row: int, shared: int) -> Unroll:
-        full, following = int(self._slots[row]), self._take_slot()
+    def _hand_on(self, full: Array | int, following: Array | int, shared: int) -> None:
+        """Copy the last `shared` steps of a slot to the beginning of another; or of several, to as many others."""
         for table in self._steps.values():
             table[following, :shared] = table[full, -shared:]
         for table in self._before.values():
             table[following, :-1] = table[full, 1:]
         self._forget_finals(following)
-        self._slots[row], self._index[row] = following, shared
-        unroll = Unroll(**self._attributes(full), env_id=row, run_id=int(self._run_ids[row]))
-        weakref.finalize(unroll, self._free.append, full).atexit = False
+
+    def _unroll(self, row: int, slot: int) -> Unroll:
+        """That of a full slot, which is free again once nobody holds it."""
+        unroll = Unroll(**self._attributes(slot), env_id=row, run_id=int(self._run_ids[row]))
+        weakref.finalize(unroll, self._free.append, slot).atexit = False
         return unroll
 
     def _attributes(self, slot: int) -> dict[str, Any]:

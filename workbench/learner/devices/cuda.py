@@ -19,7 +19,7 @@ import torch
 from torch import Tensor
 
 from workbench.learner.devices.device import Device
-from workbench.learner.devices.packing import Packing
+from workbench.learner.devices.packing import Packing, dtype_of, packing_of
 from workbench.learner.devices.recording import WorkRecorder
 from workbench.trajectory import Array
 
@@ -56,18 +56,15 @@ class CudaDevice(Device):
 
     def _straight(self, rows: Tensor) -> Tensor:
         """Pinned `rows` on the device, padded there."""
-        number = len(rows)
-        placed = torch.empty((self.padded(number), *rows.shape[1:]), dtype=rows.dtype, device=self.torch)
-        placed[:number].copy_(rows, non_blocking=True)
-        placed[number:].zero_()
+        placed = torch.zeros((self.padded(len(rows)), *rows.shape[1:]), dtype=rows.dtype, device=self.torch)
+        placed[: len(rows)].copy_(rows, non_blocking=True)
         return placed
 
     def _packed_rows(self, arrays: Sequence[Array]) -> list[Tensor]:
-        packing = Packing([(self.padded(len(array)), *array.shape[1:]) for array in arrays],
-                          [getattr(torch, array.dtype.name) for array in arrays])
+        packing = packing_of(tuple((self.padded(len(array)), *array.shape[1:]) for array in arrays),
+                             tuple(dtype_of(array.dtype.name) for array in arrays))
         memory = self._pinned(packing.size)
-        for view, array in zip(packing.views(memory), arrays, strict=True):
-            rows = view.numpy()
+        for rows, array in zip(packing.arrays(memory), arrays, strict=True):
             rows[: len(array)] = array
             rows[len(array) :] = 0
         return packing.views(self.place(memory))
@@ -76,19 +73,25 @@ class CudaDevice(Device):
         """See `Device`. A thread without its own stream waits for all streams."""
         if torch.cuda.current_stream(self.torch) == torch.cuda.default_stream(self.torch):
             self._synchronize()
-        return [tensor.numpy() for tensor in self.send(tensors)()]
+        packing, memory, event = self._sent(tensors)
+        event.synchronize()
+        return packing.arrays(memory)
 
     def send(self, tensors: Sequence[Tensor]) -> Callable[[], list[Tensor]]:
         """See `Device`; one copy of all, and does not wait for later work of this thread."""
-        packing = Packing([tensor.shape for tensor in tensors], [tensor.dtype for tensor in tensors])
-        memory = self._pinned(packing.size).copy_(packing.packed(tensors), non_blocking=True)
-        event = self._record_event()
+        packing, memory, event = self._sent(tensors)
 
         def arrived() -> list[Tensor]:
             event.synchronize()
             return packing.views(memory)
 
         return arrived
+
+    def _sent(self, tensors: Sequence[Tensor]) -> tuple[Packing, Tensor, torch.cuda.Event]:
+        """How `tensors` lie in which memory of the host, once the event has come."""
+        packing = packing_of(tuple(tensor.shape for tensor in tensors), tuple(tensor.dtype for tensor in tensors))
+        memory = self._pinned(packing.size).copy_(packing.packed(tensors), non_blocking=True)
+        return packing, memory, self._record_event()
 
     def _pinned(self, size: int) -> Tensor:
         return torch.empty(size, dtype=torch.uint8, pin_memory=True)

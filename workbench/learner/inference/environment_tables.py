@@ -94,8 +94,11 @@ class EnvironmentTables:
     ) -> tuple[PlacedSteps, list[Tensor]]:
         """The steps of `rows` and other arrays [M, ...] on the device, with one copy where that is faster."""
         places = np.zeros(len(rows), np.int64) if places is None else places
+        handed_on = [] if self._kept is None else self._kept.handed_on()
         placed = self._device.place_rows(
-            self.rows(rows), batch.observation, previous_action, batch.reward, batch.start, places, *others)
+            *handed_on, self.rows(rows), batch.observation, previous_action, batch.reward, batch.start, places, *others)
+        if self._kept is not None and handed_on:
+            self._kept.copy(placed.pop(0), placed.pop(0))
         return PlacedSteps(*placed[:6]), placed[6:]
 
     def place_final(self, rows: Array, batch: StepBatch) -> PlacedSteps:

@@ -18,8 +18,9 @@ class FrameTable:
     """
 
     def __init__(self, layout: UnrollLayout, *, device: Device, slots: int) -> None:
-        self.length, self._device = layout.length, device
+        self.length = layout.length
         dtype: torch.dtype = getattr(torch, layout.spec.observation_dtype)
+        self._handed_on: list[Array] = []
         self._frames = device.place(torch.zeros(((1 + slots) * self.length, *layout.spec.observation_shape),
                                                 dtype=dtype))
 
@@ -33,11 +34,20 @@ class FrameTable:
         self._frames.index_copy_(0, places, frames)
 
     def hand_on(self, full: Array, following: Array, shared: int) -> None:
-        """Begin each slot of `following` with the last `shared` frames of the slot of `full` beside it, all at once."""
+        """Have each slot of `following` begin with the last `shared` frames of the slot of `full` beside it, before the
+        next frames are written: see `handed_on`."""
         steps = np.arange(shared)
-        last = self.places(full[:, None], self.length - shared + steps)
-        source, target = self._device.place_rows(last.ravel(), self.places(following[:, None], steps).ravel())
-        self.write(target, self._frames.index_select(0, source))  # rows of padding are of the slot that takes anything
+        self._handed_on = [self.places(full[:, None], self.length - shared + steps).ravel(),
+                           self.places(following[:, None], steps).ravel()]
+
+    def handed_on(self) -> list[Array]:
+        """Which places' frames `copy` is to take to which before the next `write`, int64 [M] each; []: none."""
+        handed, self._handed_on = self._handed_on, []
+        return handed
+
+    def copy(self, source: Tensor, target: Tensor) -> None:
+        """Put the frames of some places to others; all of padding are of the slot that takes anything."""
+        self.write(target, self._frames.index_select(0, source))
 
     def unroll(self, slot: int) -> Tensor:
         """The frames of a slot [length, *frame], a view of the table, on the device."""

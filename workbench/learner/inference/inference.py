@@ -133,9 +133,11 @@ class Inference:
         self.resize(max(int(request.env_ids[-1]) for request in requests) + 1)
         if self._roles.config is not (config := self._config()) or len(self._roles.ranks) < len(self._run_ids):
             self._roles = RoleTable.of(config, self.spec.agents, len(self._run_ids), self._rank)
-        for request in requests:
-            self._begin_life(request)
         rows = np.concatenate([request.env_ids for request in requests])
+        lives = np.array([request.run_id for request in requests]).repeat([request.size for request in requests])
+        if (self._run_ids[rows] != lives).any():
+            for request in requests:
+                self._begin_life(request)
         batch = StepBatch.joined([request.message.step for request in requests], self._device.row_memory)
         actions = np.zeros((len(rows), *self.spec.actions.shape), self.spec.actions.dtype)
         acting = ~batch.has(Flags.ABSENT)  # with our policy; the other rows get action 0, or the opponent's
@@ -224,14 +226,15 @@ class Inference:
         placed_steps, (rank, evaluation, *first_steps) = self._tables.place(
             rows, batch, previous_action, self._roles.ranks[rows], evaluating, self._tables.rows(rows[begins]),
             batch.start[begins], places=places)
-        with self._device.tracing(), self._policy.reading() as (network, version), self._device.autocast():
+        with self._device.tracing(), self._policy.reading() as (network, version):
             before = self._tables.before(*first_steps)
             self._device.cut()
             bootstrap = self._bootstrap(network, rows, batch)
             output, state, actions, behaviour = self._recorded_forward(network, placed_steps, Roles(rank, evaluation))
         action, *rest = self._device.fetch([actions, *behaviour.values(), *before, *bootstrap])
         arrays = {name: value[:number] for name, value in zip(behaviour, rest, strict=False)}
-        first = [value[: begins.sum()] for value in rest[len(arrays) : len(arrays) + len(before)]]
+        number_begun = np.count_nonzero(begins)
+        first = [value[:number_begun] for value in rest[len(arrays) : len(arrays) + len(before)]]
         if self._discounted is not None:
             discount = self._roles.config.hyperparameters.discount
             arrays[DISCOUNTED_RETURN] = self._discounted.add(rows, batch, discount=discount)
@@ -268,10 +271,11 @@ class Inference:
 
     def _forward(self, network: nn.Module, steps: PlacedSteps, roles: Roles, settings: Any) -> Forward:
         """The network's output and state, actions and behaviour for `steps`, on the device; advances the tables."""
-        output, state = network(*self._tables.push(steps))
-        with own_code(self._algorithm, "act(...)"):
-            acted = self._algorithm.act(
-                output, roles=roles, greedy=False, generator=self._device.drawing(self.generator), config=settings)
+        with self._device.autocast():
+            output, state = network(*self._tables.push(steps))
+            with own_code(self._algorithm, "act(...)"):
+                acted = self._algorithm.act(
+                    output, roles=roles, greedy=False, generator=self._device.drawing(self.generator), config=settings)
         if is_own(self._algorithm):
             returned.check_act(acted, algorithm=self._algorithm, rows=len(roles.rank))
         actions, behaviour = acted
@@ -282,8 +286,9 @@ class Inference:
         """[values of the true final observations], on the device; [] without any."""
         if not len(batch.final_index):
             return []
-        output, _ = network(*self._tables.peek(self._tables.place_final(rows, batch)))
-        values = self._algorithm.bootstrap(output)
+        with self._device.autocast():
+            output, _ = network(*self._tables.peek(self._tables.place_final(rows, batch)))
+            values = self._algorithm.bootstrap(output)
         self._device.cut()
         return [values]
 
