@@ -31,6 +31,13 @@ class Frames(Protocol):
     def grow(self, more: int) -> None: ...
 
 
+class _Held(weakref.ref[Unroll]):
+    """An unroll that somebody may hold, and its slot; several times cheaper than weakref.finalize."""
+
+    __slots__ = ("slot",)
+    slot: int
+
+
 class UnrollAssembler:
     """An arena for the unrolls of `num_envs` environments. It grows when more of them are held than it has room for.
 
@@ -59,6 +66,7 @@ class UnrollAssembler:
         self._finals = {name: np.zeros((num_envs, *shape), dtype) for name, (shape, dtype) in layout.finals.items()}
         self.size = num_envs
         self._views: dict[int, dict[str, Any]] = {}  # of a slot's unroll
+        self._held: dict[int, _Held] = {}  # the last unroll of each slot
         self._free: list[int] = []  # slots; the one that was used last is taken first, since it is in the cache
         self._slots = np.arange(num_envs)  # that the environments fill
         self._index = np.zeros(num_envs, np.int64)  # of the next step in the unroll; below 0: as many are left out
@@ -110,8 +118,9 @@ class UnrollAssembler:
             used = index >= 0
             rows, index, steps = rows[used], index[used], steps.map(lambda array: array[used])
         arrays, slots = steps.arrays(), self._slots[rows]
+        places = slots * self.length + index
         for name, table in self._steps.items():
-            table[slots, index] = arrays[name]
+            table.reshape(-1, *table.shape[2:])[places] = arrays[name]
         begins = index % self.layout.unroll_length == 0
         first, number = slots[begins], index[begins] // self.layout.unroll_length
         for table, values in zip(self._before.values(), before, strict=True):
@@ -157,8 +166,13 @@ class UnrollAssembler:
     def _unroll(self, row: int, slot: int) -> Unroll:
         """That of a full slot, which is free again once nobody holds it."""
         unroll = Unroll(**self._attributes(slot), env_id=row, run_id=int(self._run_ids[row]))
-        weakref.finalize(unroll, self._free.append, slot).atexit = False
+        held = self._held[slot] = _Held(unroll, self._release)
+        held.slot = slot
         return unroll
+
+    def _release(self, held: _Held) -> None:
+        """Nobody holds the unroll of a slot any more. Called by whichever thread was the last."""
+        self._free.append(held.slot)
 
     def _attributes(self, slot: int) -> dict[str, Any]:
         """Those of the slot's unroll: views, made once."""

@@ -103,7 +103,7 @@ class WorkRecorder(ABC):
                 why = str(error).strip().partition("\n")[0] or type(error).__name__
                 self._tell(f"goes on without CUDA graphs, and slower, since one could not be recorded: {why}")
                 return work(settings, *inputs)
-        torch._foreach_copy_(recording.replay.inputs, inputs, non_blocking=True)
+        torch._foreach_copy_(list(recording.replay.inputs), list(inputs), non_blocking=True)
         recording.replay.launch()
         return recording.replay.outputs
 
