@@ -18,7 +18,7 @@ import numpy as np
 from workbench.replay.unroll_fields import UnrollLayout
 from workbench.trajectory import Array, Steps, Unroll
 
-_MANY = 8  # slots: from so many on it is faster to copy all at once, where they hold no frames
+_MANY, _LIGHT = 8, 2**15  # slots, and bytes of each: to copy from so many at once is faster than from one by one
 _GOLDEN_RATIO = (5**0.5 - 1) / 2
 
 
@@ -64,6 +64,9 @@ class UnrollAssembler:
         starts = (num_envs, 1 + (self.length - 1) // layout.unroll_length)
         self._before = {name: np.zeros((*starts, *shape), dtype) for name, (shape, dtype) in layout.per_unroll.items()}
         self._finals = {name: np.zeros((num_envs, *shape), dtype) for name, (shape, dtype) in layout.finals.items()}
+        self._bytes_handed_on = sum(
+            table[0, skipped:].nbytes for tables, skipped in ((self._steps, layout.unroll_length), (self._before, 1))
+            for table in tables.values())
         self.size = num_envs
         self._views: dict[int, dict[str, Any]] = {}  # of a slot's unroll
         self._held: dict[int, _Held] = {}  # the last unroll of each slot
@@ -145,7 +148,7 @@ class UnrollAssembler:
         """The unrolls of `rows`, which go on in other slots; those begin with the steps that both unrolls share."""
         full, following = self._slots[rows], np.array([self._take_slot() for _ in range(len(rows))])
         shared = self.length - self.layout.unroll_length
-        if self._frames is None or len(rows) < _MANY:
+        if len(rows) < _MANY or self._bytes_handed_on > _LIGHT:
             for one, other in zip(full.tolist(), following.tolist(), strict=True):
                 self._hand_on(one, other, shared)
         else:

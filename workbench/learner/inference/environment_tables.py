@@ -134,7 +134,8 @@ class EnvironmentTables:
         Frames are zero if that step begins an episode (`start`); the network zeroes the states itself.
         """
         frames = self._frames.index_select(0, rows)
-        frames = frames.masked_fill(start.reshape(-1, *[1] * (frames.ndim - 1)), 0)  # words of four bytes, if they are
+        if frames.numel():  # there is a stack
+            frames = frames.masked_fill(start.reshape(-1, *[1] * (frames.ndim - 1)), 0)  # words of four bytes, or bytes
         return (self._stacks(frames)[:, 1:], *(table.index_select(0, rows) for table in self._states))
 
     def store_states(self, rows: Tensor, states: State) -> None:
