@@ -123,7 +123,7 @@ class UnrollAssembler:
         arrays, slots = steps.arrays(), self._slots[rows]
         places = slots * self.length + index
         for name, table in self._steps.items():
-            table.reshape(-1, *table.shape[2:])[places] = arrays[name]
+            table.reshape(len(table) * self.length, *table.shape[2:])[places] = arrays[name]
         begins = index % self.layout.unroll_length == 0
         first, number = slots[begins], index[begins] // self.layout.unroll_length
         for table, values in zip(self._before.values(), before, strict=True):

@@ -36,6 +36,7 @@ class FrameTable:
     def hand_on(self, full: Array, following: Array, shared: int) -> None:
         """Have each slot of `following` begin with the last `shared` frames of the slot of `full` beside it, before the
         next frames are written: see `handed_on`."""
+        assert not self._handed_on, "frames must be written between two batches that complete unrolls"
         steps = np.arange(shared)
         self._handed_on = [self.places(full[:, None], self.length - shared + steps).ravel(),
                            self.places(following[:, None], steps).ravel()]
