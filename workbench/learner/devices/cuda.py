@@ -19,7 +19,7 @@ import torch
 from torch import Tensor
 
 from workbench.learner.devices.device import Device
-from workbench.learner.devices.packing import Packing, dtype_of, packing_of
+from workbench.learner.devices.packing import Packing, packing_of
 from workbench.learner.devices.recording import WorkRecorder
 from workbench.trajectory import Array
 
@@ -49,20 +49,22 @@ class CudaDevice(Device):
 
     def place_rows(self, *arrays: Array) -> list[Tensor]:
         """See `Device`; one copy of all but those of large `row_memory`, none of which it waits for."""
-        straight = {number: self._straight(rows) for number, array in enumerate(arrays)
-                    if array.nbytes >= _LARGE and (rows := torch.from_numpy(array)).is_pinned()}
-        packed = iter(self._packed_rows([array for number, array in enumerate(arrays) if number not in straight]))
-        return [straight[number] if number in straight else next(packed) for number in range(len(arrays))]
+        straight = [self._straight(array) if array.nbytes >= _LARGE else None for array in arrays]
+        packed = iter(self._packed_rows([array for array, rows in zip(arrays, straight, strict=True) if rows is None]))
+        return [next(packed) if rows is None else rows for rows in straight]
 
-    def _straight(self, rows: Tensor) -> Tensor:
-        """Pinned `rows` on the device, padded there."""
+    def _straight(self, array: Array) -> Tensor | None:
+        """The rows of pinned memory on the device, padded there; None of other memory."""
+        rows = torch.from_numpy(array)
+        if not rows.is_pinned():
+            return None
         placed = torch.zeros((self.padded(len(rows)), *rows.shape[1:]), dtype=rows.dtype, device=self.torch)
         placed[: len(rows)].copy_(rows, non_blocking=True)
         return placed
 
     def _packed_rows(self, arrays: Sequence[Array]) -> list[Tensor]:
         packing = packing_of(tuple((self.padded(len(array)), *array.shape[1:]) for array in arrays),
-                             tuple(dtype_of(array.dtype.name) for array in arrays))
+                             tuple(getattr(torch, array.dtype.name) for array in arrays))
         memory = self._pinned(packing.size)
         for rows, array in zip(packing.arrays(memory), arrays, strict=True):
             rows[: len(array)] = array

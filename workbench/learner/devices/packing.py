@@ -63,12 +63,5 @@ def packing_of(shapes: tuple[tuple[int, ...], ...], dtypes: tuple[torch.dtype, .
 
 
 @functools.cache
-def dtype_of(name: str) -> torch.dtype:
-    """torch's dtype of NumPy's of that name."""
-    dtype: torch.dtype = getattr(torch, name)
-    return dtype
-
-
-@functools.cache
 def _numpy(dtype: torch.dtype) -> np.dtype[np.generic]:
     return np.dtype(str(dtype).removeprefix("torch."))
