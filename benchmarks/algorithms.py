@@ -1,11 +1,12 @@
 """Algorithms as launched with no fields, beside Stable-Baselines3 and CleanRL: return at equal frames and seconds.
 
     python benchmarks/algorithms.py [--tasks cartpole pendulum] [--algorithms ppo] [--libraries workbench CleanRL]
-        [--seeds 3] [--frames 100000] [--install] [--write]
+        [--seeds 3] [--frames 100000] [--equal seconds] [--install] [--write]
 
 CartPole-v1 for all algorithms; Pendulum-v1, Hopper-v5 and HalfCheetah-v5 for those that choose numbers. The table has
 what the environment's preset sets. The other libraries have environments of their own (--install makes them, --folder
-says where); one that is not installed is left out.
+says where); one that is not installed is left out. With `--equal seconds` each of their runs is followed by one of ours
+that trains for as many seconds as it took.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ import statistics
 import subprocess
 import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -59,18 +60,35 @@ TASKS = {
 LIBRARIES = {"Stable-Baselines3": "stable_baselines", "CleanRL": "cleanrl"}  # requirements, and NAME_learn.py
 OURS = "workbench"
 COMMON = {"actors": 1, "envs_per_actor": 8, "learner_threads": 1}
-SHOWN = ("task", "library", "algorithm", "seconds", "return while training, last tenth", "greedy return",
+SHOWN = ("task", "library", "algorithm", "frames", "seconds", "return while training, last tenth", "greedy return",
          "the preset's fields")
+ENDLESS = 10**9  # frames of a run that the clock stops
 
 
 def ours(environment: str, algorithm: str, frames: int, seed: int) -> dict[str, Any]:
-    """Seconds, curve and greedy returns of one run."""
-    run = wb.launch(environment, algorithm=algorithm, seed=seed, total_frames=frames, progress=False,
-                    ready_timeout_s=900.0, **COMMON)
-    status = run.wait(timeout_s=None, progress=False)
+    """What one run of so many frames finds: frames, seconds, curve and greedy returns."""
+    run = launch(environment, algorithm, seed, frames)
+    return found_by(run, run.wait(timeout_s=None, progress=False))
+
+
+def ours_within(seconds: float, environment: str, algorithm: str, seed: int) -> dict[str, Any]:
+    """The same of one run of so many seconds of training, which it counts from before its actors begin."""
+    run = launch(environment, algorithm, seed, ENDLESS)
+    while run.status.alive and run.status.time_s < seconds:
+        time.sleep(0.1)
+    return found_by(run, run.stop())
+
+
+def launch(environment: str, algorithm: str, seed: int, frames: int) -> wb.Run:
+    return wb.launch(environment, algorithm=algorithm, seed=seed, total_frames=frames, progress=False,
+                     ready_timeout_s=900.0, **COMMON)
+
+
+def found_by(run: wb.Run, status: wb.RunStatus) -> dict[str, Any]:
     table = run.metrics("episode_return_mean").dropna()
     returns = wb.evaluate(run, episodes=EPISODES, seed=SEED).returns
-    return {"seconds": status.time_s, "curve": table[["frames", "value"]].to_numpy().tolist(), "returns": list(returns)}
+    return {"frames": status.frames, "seconds": status.time_s, "returns": list(returns),
+            "curve": table[["frames", "value"]].to_numpy().tolist()}
 
 
 def theirs(library: str, python: str, environment: str, algorithm: str, frames: int, seed: int) -> dict[str, Any]:
@@ -84,7 +102,7 @@ def theirs(library: str, python: str, environment: str, algorithm: str, frames: 
                           cwd=Path(__file__).parent / "peers", capture_output=True, text=True, check=False)
     if done.returncode:
         sys.exit(f"{library} {algorithm} on {environment} failed:\n{done.stderr[-2000:]}")
-    return json.loads(done.stdout.splitlines()[-1])
+    return {"frames": frames, **json.loads(done.stdout.splitlines()[-1])}
 
 
 def row(task: str, library: str, algorithm: str, found: list[dict[str, Any]]) -> str:
@@ -98,10 +116,38 @@ def row(task: str, library: str, algorithm: str, found: list[dict[str, Any]]) ->
     for one in found:
         last = one["curve"][-1][0]
         late.append(statistics.mean(value for frames, value in one["curve"] if frames >= 0.9 * last))
-    cells = [task, library, algorithm, f"{statistics.median(one['seconds'] for one in found):,.0f}", spread(late),
-             spread([statistics.mean(one["returns"]) for one in found]),
+    cells = [task, library, algorithm, *(f"{statistics.median(one[name] for one in found):,.0f}"
+                                         for name in ("frames", "seconds")),
+             spread(late), spread([statistics.mean(one["returns"]) for one in found]),
              ", ".join(f"{name}={value}" for name, value in fields.items() if name != "total_frames")]
     return f"| {' | '.join(cells)} |"
+
+
+def equal_frames(name: str, given: argparse.Namespace, pythons: Mapping[str, str]) -> Iterator[str]:
+    """Rows of a task, of ours and then of the other libraries, whose interpreters are given."""
+    task = TASKS[name]
+    frames = round(given.frames * task.share)
+    for algorithm in (one for one in task.ours if one in given.algorithms and OURS in given.libraries):
+        yield row(name, OURS, algorithm, [ours(task.environment, algorithm, frames, seed)
+                                          for seed in range(given.seeds)])
+    for library, python in pythons.items():
+        for algorithm in (their for our, their in task.theirs[library].items() if our in given.algorithms):
+            yield row(name, library, algorithm, [theirs(library, python, task.environment, algorithm, frames, seed)
+                                                 for seed in range(given.seeds)])
+
+
+def equal_seconds(name: str, given: argparse.Namespace, pythons: Mapping[str, str]) -> Iterator[str]:
+    """Rows of a task, two for each algorithm of another library: its own, and ours beside it."""
+    task = TASKS[name]
+    for library, python in pythons.items():
+        for our, their in ((our, their) for our, their in task.theirs[library].items() if our in given.algorithms):
+            found: dict[str, list[dict[str, Any]]] = {library: [], OURS: []}
+            for seed in range(given.seeds):
+                found[library].append(theirs(library, python, task.environment, their,
+                                             round(given.frames * task.share), seed))
+                found[OURS].append(ours_within(found[library][-1]["seconds"], task.environment, our, seed))
+            yield row(name, library, their, found[library])
+            yield row(name, OURS, our, found[OURS])
 
 
 def arguments(words: list[str] | None = None) -> argparse.Namespace:
@@ -115,10 +161,13 @@ def arguments(words: list[str] | None = None) -> argparse.Namespace:
                         help="default: all")
     parser.whole("--seeds", 3, "runs of each, whose median is shown")
     parser.whole("--frames", 100_000, "frames (= steps) of a run; a fifth on Pendulum", least=1000, most=10**9)
+    parser.add_argument("--equal", choices=["frames", "seconds"], default="frames",
+                        help="what ours and theirs have the same number of; seconds are those that theirs take for "
+                             "--frames (default: frames)")
     parser.add_argument("--install", action="store_true", help="install the other libraries and do nothing else")
     parser.add_argument("--folder", type=Path, default=ENVIRONMENTS, metavar="DIRECTORY",
                         help="of their virtual environments (default: build/peers)")
-    parser.writes("algorithms.md")
+    parser.writes("algorithms.md", "the table, or that of equal seconds,")
     return parser.parse_args(words)
 
 
@@ -130,33 +179,26 @@ def main() -> None:
             print(python_of(file, given.folder) or install(file, given.folder))
         return
     pythons = {library: python_of(files[library], given.folder) for library in given.libraries if library != OURS}
-    rows, began = [], time.strftime("%Y-%m-%d")
+    measure, began, rows = (equal_frames if given.equal == "frames" else equal_seconds), time.strftime("%Y-%m-%d"), []
     with private_home():
-        for name, task in ((name, TASKS[name]) for name in given.tasks):
-            frames = round(given.frames * task.share)
-            for algorithm in (one for one in task.ours if one in given.algorithms and OURS in given.libraries):
-                found = [ours(task.environment, algorithm, frames, seed) for seed in range(given.seeds)]
-                rows.append(row(name, OURS, algorithm, found))
-                print(rows[-1], flush=True)
-            for library, python in ((one, python) for one, python in pythons.items() if python):
-                for algorithm in (their for our, their in task.theirs[library].items() if our in given.algorithms):
-                    found = [theirs(library, python, task.environment, algorithm, frames, seed)
-                             for seed in range(given.seeds)]
-                    rows.append(row(name, library, algorithm, found))
-                    print(rows[-1], flush=True)
+        for name in given.tasks:
+            for line in measure(name, given, {library: python for library, python in pythons.items() if python}):
+                rows.append(line)
+                print(line, flush=True)
     command = (f"python benchmarks/algorithms.py --tasks {' '.join(given.tasks)} --algorithms "
                f"{' '.join(given.algorithms)} --libraries {' '.join(given.libraries)} --seeds {given.seeds} "
-               f"--frames {given.frames}")
+               f"--frames {given.frames} --equal {given.equal}")
     text = "\n".join([
         "# Learning with defaults", "",
-        f"`{command}` on {hardware()}, {began}. {given.frames:,} frames (= steps), a fifth on Pendulum-v1; "
+        f"`{command}` on {hardware()}, {began}. {given.frames:,} frames (= steps), a fifth on Pendulum-v1, "
+        f"{'of every run' if given.equal == 'frames' else 'of theirs; ours, below each, has their seconds'}; "
         f"{given.seeds} seeds: median (least to most). One environment process with 8 environments and no other field "
         "given; Stable-Baselines3 with its defaults, 8 environments for PPO and A2C, one for DQN and SAC; CleanRL's "
         "scripts of its package 0.4.8 with theirs, 4 environments for PPO, one for SAC. "
         f"Greedy: {EPISODES} episodes after training. Seconds are those of training.", "",
         f"| {' | '.join(SHOWN)} |", "|" + "---|" * len(SHOWN), *rows, ""])
     if given.write:
-        given.write.write_text(text)
+        given.write.with_stem(given.write.stem + ("" if given.equal == "frames" else "-equal-seconds")).write_text(text)
 
 
 if __name__ == "__main__":

@@ -25,7 +25,7 @@ SPEED = r"[\d,]+(\.\d+)?"  # one that rounding may have made 0
 # What the script is given, and a row of its tables: patterns of its first cells.
 SIZES: dict[str, list[tuple[str, list[str]]]] = {
     "algorithms.py": [("--tasks cartpole --algorithms vtrace --seeds 1 --frames 2000 --folder {results}",
-                       ["cartpole", "workbench", "vtrace", SPEED, POSITIVE + ".*", POSITIVE + ".*"])],
+                       ["cartpole", "workbench", "vtrace", POSITIVE, SPEED, POSITIVE + ".*", POSITIVE + ".*"])],
     "atari5.py": [("--frames 40000 --games Qbert --episodes 2",
                    ["Qbert", "1", POSITIVE, POSITIVE, POSITIVE, POSITIVE, POSITIVE + " of .*"])],
     "echo.py": [("--rounds 1 --frames 1000 --algorithms vtrace --factors 1", ["1", POSITIVE, r"1\.00", POSITIVE])],
