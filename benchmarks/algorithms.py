@@ -49,7 +49,7 @@ class Task:
     theirs: Mapping[str, Mapping[str, str]]
 
 
-_NUMBERS = {"Stable-Baselines3": {"ppo": "PPO", "sac": "SAC"}, "CleanRL": {"sac": "SAC"}}  # of actions
+_NUMBERS = {"Stable-Baselines3": {"ppo": "PPO", "sac": "SAC"}, "CleanRL": {"ppo": "PPO", "sac": "SAC"}}  # of actions
 TASKS = {
     "cartpole": Task("CartPole-v1", 1.0, ("vtrace", "ppo", "awr", "vmpo", "sac", "r2d2"),
                      {"Stable-Baselines3": {"ppo": "PPO", "vtrace": "A2C", "r2d2": "DQN"}, "CleanRL": {"ppo": "PPO"}}),
@@ -194,7 +194,7 @@ def main() -> None:
         f"{'of every run' if given.equal == 'frames' else 'of theirs; ours, below each, has their seconds'}; "
         f"{given.seeds} seeds: median (least to most). One environment process with 8 environments and no other field "
         "given; Stable-Baselines3 with its defaults, 8 environments for PPO and A2C, one for DQN and SAC; CleanRL's "
-        "scripts of its package 0.4.8 with theirs, 4 environments for PPO, one for SAC. "
+        "scripts of its package 0.4.8 with theirs, 4 environments for PPO's choices, one for numbers. "
         f"Greedy: {EPISODES} episodes after training. Seconds are those of training.", "",
         f"| {' | '.join(SHOWN)} |", "|" + "---|" * len(SHOWN), *rows, ""])
     if given.write:

@@ -68,4 +68,4 @@ def _actors_that_wait(group: ProcessGroup, now: float) -> str:
 def _repeats(tracker: LearnerTracker) -> str:
     """How many frames are made a second time, or ""."""
     frames = tracker.to_repeat
-    return f"the learner began again at its last checkpoint, {frames:,} frames ago" if frames else ""
+    return f"the learner began again where the run was {frames:,} frames ago" if frames else ""

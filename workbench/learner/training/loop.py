@@ -109,5 +109,5 @@ class TrainingLoop:
             mend = "; or stop the run, mend the loss, and resume the run with the mended class" if own else ""
             self._state.pause(f"{number} updates in a row were not finite ({reason}); lower learning_rate, bound "
                               "rewards or gradients (max_abs_reward, max_gradient_norm), or fork from an earlier "
-                              f"checkpoint{mend}")
+                              f"checkpoint, if there is one{mend}")
             trainer.bad_updates = 0
