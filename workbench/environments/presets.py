@@ -158,7 +158,7 @@ PRESETS = (
         "HalfCheetah-v5; PPO: arXiv 1707.06347, table 3, in minibatches of 256 steps; SAC: arXiv "
         "1812.05905, table 1: its network, and an update of 256 single steps for each step, the critics at 1e-3 as "
         "CleanRL's, measured on HalfCheetah-v5",
-        run={"total_frames": 10_000_000},
+        run={"total_frames": 10_000_000, "groups_per_actor": 1},
         algorithms={
             "vtrace": {"network": "mlp", "normalize_observations": True, "reward_scale": 0.1, "unroll_length": 32,
                        "discount": 0.99, "lambda_": 0.95, "max_abs_reward": 0.0, "learning_rate": 3e-4,
@@ -173,6 +173,7 @@ PRESETS = (
     Preset(
         "classic", r"(?:Acrobot|CartPole|MountainCar)-v\d+$", "classic control with choices, in 50,000 steps",
         "ours, measured on CartPole-v1 in 50,000 steps (benchmarks/results/algorithms.md)",
+        run={"groups_per_actor": 1},
         algorithms={
             "vtrace": {"batch_size": 8, "warmup_updates": 0, "learning_rate": 2e-3},
             "ppo": {"learning_rate": 1e-3, "epochs": 10},
@@ -190,6 +191,7 @@ PRESETS = (
         "classic-continuous", r"(?:MountainCarContinuous|Pendulum)-v\d+$", "classic control with numbers as actions",
         "SAC: its network, and an update of 256 single steps for each step, arXiv 1812.05905, table 1; the rest ours, "
         "measured on Pendulum-v1 (benchmarks/results/algorithms.md)",
+        run={"groups_per_actor": 1},
         algorithms={
             "ppo": {"learning_rate": 1e-3, "epochs": 10, "normalize_rewards": True},
             "sac": {**_SAC, "replay_min_size": 256},

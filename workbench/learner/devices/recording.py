@@ -92,7 +92,10 @@ class WorkRecorder(ABC):
         if runs <= _WARM_UPS:
             return work(settings, *inputs)
         recording = self._recordings.get(key)
-        if recording is None or not recording.settings.holds(settings):
+        if recording is not None and not recording.settings.holds(settings):
+            del self._recordings[key]
+            return work(settings, *inputs)  # once: what a new setting begins with must not be in every launch
+        if recording is None:
             noted = NotedSettings(settings)
             try:
                 replay = self._record(lambda *tensors: work(noted, *tensors), inputs)

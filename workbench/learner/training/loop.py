@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from workbench.algorithms.batch import Batch
 from workbench.algorithms.interface import Loss
@@ -17,7 +17,8 @@ from workbench.learner.own_code import is_own
 from workbench.learner.run_state import RunState
 from workbench.learner.training.checkpoint_writer import CheckpointWriter, NoCheckpoints
 from workbench.learner.training.exact_resume import Schedule
-from workbench.learner.training.trainer import MAX_BAD_UPDATES
+from workbench.learner.training.trainer import LAG_UPDATES, MAX_BAD_UPDATES
+from workbench.trajectory import Unroll
 
 POLL_S = 0.1
 
@@ -34,6 +35,8 @@ class TrainingLoop:
         self._schedule, self._checkpoints = schedule, checkpoints
         self._draw: Batch | None = None  # waits until all learners have one
         self._updates: deque[tuple[Batch, Callable[[], Loss | None]]] = deque()  # whose losses are not yet on the host
+        # What a device that runs ahead may not have read yet: unrolls whose frames lie in its own table.
+        self._held: deque[Sequence[Unroll]] = deque(maxlen=LAG_UPDATES if self._parts.device.keeps_frames else 0)
 
     def run(self) -> None:
         """Train until the run is over. Raises the failure of this learner, or PeersLost."""
@@ -89,6 +92,7 @@ class TrainingLoop:
                         unroll.flight.ends("training")
                         unroll.flight.land()
                         unroll.flight = None  # a later epoch may train on the unroll again
+                self._held.append(draw.unrolls)
                 draw.unrolls = ()  # it may be trained on again
 
     def _publish(self) -> None:

@@ -32,7 +32,7 @@ from workbench.trajectory import Array
 
 MAX_BAD_UPDATES = 10  # in a row; then the run pauses
 _FINITE = "finite"  # the sum that counts the updates that a device which runs ahead did not skip
-_LAG_UPDATES = 2  # by which the host checks updates later than a device that runs ahead makes them
+LAG_UPDATES = 2  # by which the host checks updates later than a device that runs ahead makes them
 
 
 def _without_compiler(optimizer: type[torch.optim.Optimizer]) -> Any:
@@ -116,7 +116,7 @@ class Trainer:
         self._device = device
         if device.compiles:
             fill_state(self.optimizer)
-        self._recorder = device.recorder()
+        self._recorder = None if is_own(algorithm) else device.recorder()
         self._rates = [torch.zeros((), device=device.torch) for _ in self._factors.groups]  # if updates are recorded
         self._model = network  # as the loss calls it
         self._learners: Learners = Alone()
@@ -265,7 +265,7 @@ class Trainer:
 
     def _check_earlier(self, on_bad: Callable[[str], None]) -> None:
         """Call `on_bad` for updates that the device skipped, among those that it must have finished by now."""
-        while len(self._unchecked) > _LAG_UPDATES:
+        while len(self._unchecked) > LAG_UPDATES:
             self._is_finite(self._unchecked.popleft()()[0], on_bad)
 
     @torch.no_grad()
