@@ -13,13 +13,17 @@ import pytest
 import torch
 
 from tests.learner import counting
-from tests.learner.replaying import ReplayingDevice
-from tests.learner.updates import CASES, IMAGES, UNROLL, trainer_on, update, weights
+from tests.learner.replaying import Copies, ReplayingDevice
+from tests.learner.updates import CASES, IMAGES, UNROLL, VECTOR, trainer_on, update, weights
+from workbench import networks
+from workbench.algorithms.adaptive_cost import AdaptiveCost
+from workbench.algorithms.vtrace.agent import VTrace
 from workbench.config import RunConfig
 from workbench.errors import OutOfBounds
 from workbench.learner.devices import choose, cuda
 from workbench.learner.devices.choose import for_inference
 from workbench.learner.devices.device import Device
+from workbench.learner.training.trainer import Trainer
 from workbench.trajectory import EnvironmentSpec, StepBatch
 
 
@@ -148,8 +152,45 @@ def test_a_change_of_hyperparameters_is_recorded_anew():
     for seed in range(10):
         for one in (plain, recorded):
             update(one, config if seed < 5 else changed, spec, seed=seed)
-    assert (device.records, device.replays) == (2, 7)
+    assert (device.records, device.replays) == (2, 6)  # the first update with it is made as it is
     assert (weights(recorded) - weights(plain)).abs().max() < 1e-5
+
+
+def test_a_cost_that_begins_to_adapt_while_a_run_trains_begins_outside_of_what_is_launched_again(monkeypatch):
+    config, spec = RunConfig.build("x", **UNROLL), VECTOR
+    device, changed, starts = ReplayingDevice(), config.replaced(target_entropy=0.5), []
+    launch, start, launching = Copies.launch, AdaptiveCost._start_from, [False]
+
+    def launched(copies):
+        launching[0] = True
+        launch(copies)
+        launching[0] = False
+
+    def started(cost, fixed):
+        if fixed != cost._started_from:
+            starts.append(launching[0])
+        start(cost, fixed)
+
+    monkeypatch.setattr(Copies, "launch", launched)
+    monkeypatch.setattr(AdaptiveCost, "_start_from", started)
+    trainer = trainer_on(device, config, spec)
+    for seed in range(10):
+        update(trainer, config if seed < 5 else changed, spec, seed=seed)
+    assert starts == [False] and device.records == 2
+
+
+def test_a_users_own_algorithm_is_called_in_every_update():
+    class Own(VTrace):
+        def loss(self, network, *, batch, config):
+            calls.append(config.discount)
+            return super().loss(network, batch=batch, config=config)
+
+    config, spec, device, calls = RunConfig.build("x", **UNROLL), VECTOR, ReplayingDevice(), []
+    network = networks.build(config.network, spec=spec, heads=Own.heads, seed=0)
+    trainer = Trainer(network, Own(config.hyperparameters, spec=spec), device, config.hyperparameters)
+    for seed in range(6):
+        update(trainer, config, spec, seed=seed)
+    assert len(calls) == 6 and device.records == 0
 
 
 @pytest.mark.parametrize("name", CASES)
