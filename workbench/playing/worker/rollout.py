@@ -6,11 +6,11 @@ player and the same seeds. So the same checkpoint and seed give the same episode
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from contextlib import ExitStack, closing
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import torch
@@ -24,20 +24,11 @@ from workbench.playing.worker.saliency import Saliency, saliency_of
 from workbench.policies.player import Player, answer, load_player, make_environment
 from workbench.trajectory import ENDS, Array, Flags, StepBatch
 
+if TYPE_CHECKING:
+    from workbench.playing.worker.branch import Branching
+
 NOT_DRAWN = "this environment draws nothing, and its observations are not images"
 SCORES = {"probability": "policy", "q_value": "q_values", "mean": "means"}  # array by the kind of an outlook
-
-
-class Course(Protocol):
-    """What stands between an environment and the policy that plays it: see `playing.worker.branch`."""
-
-    def seen(self, t: int, step: StepBatch) -> StepBatch:
-        """The step t as the policy sees it."""
-        ...
-
-    def taken(self, t: int, actions: Array, thoughts: Mapping[str, Array]) -> Array:
-        """The actions that are taken at step t, where the policy chose `actions`."""
-        ...
 
 
 class Stage(NamedTuple):
@@ -121,7 +112,7 @@ def _begun(environment: VectorEnvironment, *, seed: int) -> Stage:
 
 def play(
     player: Player, stage: Stage, writer: RolloutWriter, *, greedy: bool, max_steps: int,
-    explain: Saliency | None = None, course: Course | None = None,
+    explain: Saliency | None = None, course: Branching | None = None,
 ) -> int:
     """Play from the first step to the end of the episode or `max_steps`, and return the flags of the last step.
 

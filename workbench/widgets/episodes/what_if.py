@@ -7,7 +7,7 @@ thread waits for it; then all pages show it beside its parent, and the answer sa
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -17,23 +17,17 @@ from workbench.playing.rollout import Rollout
 from workbench.tables import number
 from workbench.widgets.kernel.refresher import Actions
 
+if TYPE_CHECKING:
+    from workbench.widgets.episodes.player import RolloutPlayer
+
 RECORDED = ""  # the key of the rollouts with which the player was opened
 _CHANGES = {"occlude", "shade"}
-
-
-class Player(Protocol):
-    """The widget that shows the rollouts."""
-
-    rollouts: tuple[Rollout, ...]
-
-    def show(self, rollouts: Sequence[Rollout]) -> None: ...
-    def send(self, content: dict[str, Any], buffers: list[bytes] | None = None) -> None: ...
 
 
 class WhatIf:
     """Answers the messages of a player's pages."""
 
-    def __init__(self, player: Player) -> None:
+    def __init__(self, player: RolloutPlayer) -> None:
         self._player, self._opened = player, player.rollouts
         self._playing = Actions()
 

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import time
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from workbench.metrics.status import ActorStatus, RunStatus
 from workbench.metrics.status_facts import FACTS
 from workbench.widgets.views.table import Action, Column, RowTable
+
+if TYPE_CHECKING:
+    from workbench.running.handle import Run
 
 COLUMNS = (
     Column("index", "actor", "number", help="number of the actor; its log is logs/actor-N.log"),
@@ -27,12 +30,6 @@ ACTIONS = (
 )
 
 
-class RestartsActors(Protocol):
-    """What the table needs of a run; a `Run` has it."""
-
-    def restart_actor(self, index: int, *, kill: bool = False) -> None: ...
-
-
 class ActorTable:
     """A table of actors that follows the status of their run.
 
@@ -40,7 +37,7 @@ class ActorTable:
         view: the widget.
     """
 
-    def __init__(self, run: RestartsActors) -> None:
+    def __init__(self, run: Run) -> None:
         self._run = run
         self.view = RowTable(COLUMNS, label="Actors", actions=ACTIONS, on_action=self._do, empty="no actor lives",
                              row="actor {key}")

@@ -12,7 +12,7 @@ from __future__ import annotations
 import html
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 import ipywidgets
 
@@ -37,14 +37,6 @@ FIRST_EPISODE_S = 600.0  # for the rescued run to end one, before there is nothi
 _METRIC = "episode_return"
 
 
-class Rescuable(Protocol):
-    """What a banner needs of a run; a `Run` has it."""
-
-    @property
-    def path(self) -> Path: ...
-    def rescue(self, **changes: Any) -> Run: ...
-
-
 class Banner:
     """The banner; hidden unless the run has collapsed, and after `dismiss` until it collapses again.
 
@@ -56,7 +48,7 @@ class Banner:
     rescue: Any
     dismiss: Any
 
-    def __init__(self, run: Rescuable) -> None:
+    def __init__(self, run: Run) -> None:
         self._run, self._actions = run, Actions()
         self._collapse: int | None = None  # frames of the best mean that the run has collapsed from; None: it has not
         self._dismissed: int | None = None

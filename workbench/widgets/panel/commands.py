@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol, Unpack
+from typing import TYPE_CHECKING, Any
 
 from workbench.checkpoints import Checkpoint
 from workbench.metrics.status import RunStatus
@@ -14,25 +13,7 @@ from workbench.widgets.panel.layout import PanelView
 from workbench.widgets.panel.tuning.controls import as_text
 
 if TYPE_CHECKING:
-    from workbench.config.keywords import LiveFields
-
-
-class Steerable(Protocol):
-    """What a panel needs of a run; a `Run` has it."""
-
-    @property
-    def path(self) -> Path: ...
-    @property
-    def status(self) -> RunStatus: ...
-    def pause(self) -> None: ...
-    def resume(self) -> None: ...
-    def stop(self) -> Any: ...
-    def checkpoint(self) -> Any: ...
-    def tune(self, **changes: Unpack[LiveFields]) -> Any: ...
-    def undo(self, name: str | None = None) -> dict[str, Any]: ...
-    def scale(self, *, actors: int) -> None: ...
-    def rescue(self, **changes: Any) -> Any: ...
-    def restart_actor(self, index: int, *, kill: bool = False) -> None: ...
+    from workbench.running.handle import Run
 
 
 def outcome(command: str, result: Any) -> str:
@@ -49,12 +30,13 @@ class PanelCommands:
 
     Attributes:
         view: the widgets; the panel sets it.
+        resumed: shows that the run, which had ended, goes on.
     """
 
     view: PanelView
 
-    def __init__(self, run: Steerable, refresh: Callable[[bool], None], on_resume: Callable[[], None]) -> None:
-        self._run, self._refresh, self._on_resume = run, refresh, on_resume
+    def __init__(self, run: Run, refresh: Callable[[bool], None], on_resume: Callable[[], None]) -> None:
+        self._run, self._refresh, self.resumed = run, refresh, on_resume
         self._actions = Actions()
         self._slow = {"checkpoint": Actions(), "stop": Actions()}  # they take minutes and must not delay other commands
 
@@ -116,10 +98,6 @@ class PanelCommands:
                 self.view.notes.say(f"{field}: {as_text(change['old'][field])} → {as_text(value)} (undo)")
 
         self._submit(execute, self.view.changes.say if name is None else self.view.controls[name].say)
-
-    def resumed(self) -> None:
-        """The run that had ended goes on: show it."""
-        self._on_resume()
 
     def redraw(self) -> None:
         """Draw the charts again."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 import ipywidgets
 
@@ -13,30 +13,19 @@ from workbench.widgets.charts.axes import AXES
 from workbench.widgets.charts.live import LiveCharts
 from workbench.widgets.kernel import assets, closing
 from workbench.widgets.panel import dashboard, facts
-from workbench.widgets.panel.actor_table import ActorTable, RestartsActors
-from workbench.widgets.panel.banner import Banner, Rescuable
+from workbench.widgets.panel.actor_table import ActorTable
+from workbench.widgets.panel.banner import Banner
 from workbench.widgets.panel.buttons import Buttons, Notes, html_part
-from workbench.widgets.panel.next_steps import NextSteps, OnDisk
+from workbench.widgets.panel.next_steps import NextSteps
 from workbench.widgets.panel.snapshot import Snapshot
 from workbench.widgets.panel.tuning.advice import AdviceLine
 from workbench.widgets.panel.tuning.control_grid import ControlGrid
 from workbench.widgets.panel.tuning.controls import Control, SharedStyles
 from workbench.widgets.panel.tuning.tuning_history import TuningHistory
 
-
-class PanelCallbacks(Protocol):
-    """What the widgets of a panel call (`commands.PanelCommands`); every call returns at once."""
-
-    def press(self, command: str) -> None: ...
-    def change(self, name: str, value: Any) -> None: ...
-    def apply(self, name: str, value: Any) -> None: ...
-    def take_back(self, name: str | None) -> None: ...
-    def redraw(self) -> None: ...
-    def resumed(self) -> None: ...
-
-
-class InPanel(RestartsActors, OnDisk, Rescuable, Protocol):
-    """What the widgets of a panel need of a run; a `Run` has it."""
+if TYPE_CHECKING:
+    from workbench.running.handle import Run
+    from workbench.widgets.panel.commands import PanelCommands
 
 
 class PanelView:
@@ -49,7 +38,7 @@ class PanelView:
     """
 
     def __init__(
-        self, name: str, config: RunConfig, history: History, *, callbacks: PanelCallbacks, run: InPanel,
+        self, name: str, config: RunConfig, history: History, *, callbacks: PanelCommands, run: Run,
         on_pull: Callable[[], None],
     ) -> None:
         self.headline, self.progress, self.facts = (html_part(part) for part in ("headline", "progress", "facts"))

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from pathlib import Path
-from typing import Protocol
+from typing import TYPE_CHECKING
 
 import ipywidgets
 
@@ -14,6 +13,9 @@ from workbench.widgets.kernel import assets
 from workbench.widgets.kernel.refresher import Actions
 from workbench.widgets.panel.buttons import Notes, button
 
+if TYPE_CHECKING:
+    from workbench.running.handle import Run
+
 STEPS = {  # what each button's label, icon and tooltip are
     "resume-run": ("Resume", "play", "continue the run from its newest checkpoint"),
     "evaluate": ("Evaluate", "check", "play ten whole episodes, and say their returns"),
@@ -21,13 +23,6 @@ STEPS = {  # what each button's label, icon and tooltip are
     "fork": ("Fork", "code-fork", "start another run from its newest checkpoint"),
     "rescue-run": ("Rescue", "life-ring", "start another run from its best checkpoint, with half the learning rate"),
 }
-
-
-class OnDisk(Protocol):
-    """What the steps need of a run; a `Run` has it."""
-
-    @property
-    def path(self) -> Path: ...
 
 
 class NextSteps:
@@ -39,7 +34,7 @@ class NextSteps:
         notes: their results.
     """
 
-    def __init__(self, run: OnDisk, *, on_resume: Callable[[], None]) -> None:
+    def __init__(self, run: Run, *, on_resume: Callable[[], None]) -> None:
         self._run, self._on_resume = run, on_resume
         self._actions = Actions()
         self.all = {name: button(name, *texts) for name, texts in STEPS.items()}

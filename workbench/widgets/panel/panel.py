@@ -28,7 +28,7 @@ import time
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from IPython import get_ipython
 
@@ -43,9 +43,12 @@ from workbench.widgets.kernel import closing
 from workbench.widgets.kernel.refresher import REFRESHER
 from workbench.widgets.kernel.saved_view import Bundle, Shown
 from workbench.widgets.panel import dashboard
-from workbench.widgets.panel.commands import PanelCommands, Steerable
+from workbench.widgets.panel.commands import PanelCommands
 from workbench.widgets.panel.layout import PanelView
 from workbench.widgets.panel.snapshot import Snapshot
+
+if TYPE_CHECKING:
+    from workbench.running.handle import Run
 
 DRAW_PERIOD_S = 1.0  # the learner measures once a second
 FIRST_PICTURE_AFTER_S = 4.0  # by then, the page of a new panel has its charts
@@ -73,7 +76,7 @@ class RunPanel:
         buttons: pause, resume, checkpoint, stop, confirm, cancel.
     """
 
-    def __init__(self, run: Steerable) -> None:
+    def __init__(self, run: Run) -> None:
         self._run = run
         self._directory = RunDirectory(run.path)
         self._history = History(self._directory.metrics)
