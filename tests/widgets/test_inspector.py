@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import json
 import math
 import shutil
@@ -20,6 +21,7 @@ from tests.widgets import recorded
 from workbench import checkpoints
 from workbench.checkpoints import Checkpoint, layer_statistics
 from workbench.errors import CheckpointCorrupt, InvalidInput, MissingPackage, StorageFailed, UnknownName
+from workbench.metrics import MetricsWriter
 from workbench.playing.evaluating import evaluation_log
 from workbench.playing.evaluating.evaluation import Evaluation
 from workbench.running.handle import Run
@@ -240,6 +242,19 @@ def test_a_saved_notebook_keeps_a_picture_a_table_and_text(inspector: Checkpoint
     for text in (run.checkpoints[0].path.name, "policy.weight", "Gradient norm", "data:image/png"):
         assert text in bundle["text/html"]
     assert "http" not in bundle["text/html"]
+
+
+def test_an_error_with_characters_that_no_picture_takes_is_drawn(home: Path) -> None:
+    directory = recorded.vtrace("coloured")
+    writer = MetricsWriter(directory.metrics)
+    writer.event("error", "\x1b[31mNaN\x1b[0m in the loss\x00", progress=recorded.at(60))
+    writer.close()
+    checkpoints.write(directory.checkpoints, frames=100, groups={"model": {"w": np.ones((2, 2), np.float32)}},
+                      meta={"steps": 1, "updates": 1, "time_s": 1.0, "episode_return": 3.0}, requested=False)
+    shown = CheckpointInspector(Run(directory))
+    settled(shown)
+    assert base64.b64decode(shown.still()["image/png"]).startswith(b"\x89PNG")
+    shown.close()
 
 
 def test_a_run_without_checkpoints_says_so(home: Path) -> None:

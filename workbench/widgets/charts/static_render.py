@@ -34,9 +34,14 @@ _NOT_XML = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\ud800-\udfff\ufffe\uffff]")
 
 def png(figures: Mapping[str, Figure]) -> bytes:
     """The figures as one PNG with a transparent background, in rows of the same width."""
+    return picture(joined(figures))
+
+
+def picture(spec: Mapping[str, Any], *, scale: float = PNG_SCALE) -> bytes:
+    """A Vega-Lite specification as a PNG, without the characters that cannot be drawn."""
     import vl_convert
 
-    return bytes(vl_convert.vegalite_to_png(drawable(joined(figures)), scale=PNG_SCALE))
+    return bytes(vl_convert.vegalite_to_png(drawable(spec), scale=scale))
 
 
 def drawable(spec: Any) -> Any:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import html
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import Any
 
 from workbench import tables
@@ -38,22 +39,18 @@ def bundle(
 
 
 def _png(figures: Mapping[str, Figure]) -> bytes:
-    import vl_convert
-
     spec = static_render.joined(figures)
     for row in spec["vconcat"]:
         for chart in row["hconcat"]:
             chart.update(SIZE)
-    return bytes(vl_convert.vegalite_to_png(spec, scale=static_render.PNG_SCALE))
+    return static_render.picture(spec)
 
 
 def _layers(rows: Sequence[Mapping[str, Any]]) -> str:
-    columns = [column for column in LAYERS if column.name not in _LEFT_OUT]
-    head = "".join(f'<th style="text-align:left">{html.escape(column.title)}</th>' for column in columns)
-    cells = ["".join(f"<td>{_cell(row.get(column.name))}</td>" for column in columns) for row in rows]
-    body = "".join(f"<tr>{row}</tr>" for row in cells)
-    return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>" if rows else ""
+    columns = {column.title: partial(_cell, name=column.name) for column in LAYERS if column.name not in _LEFT_OUT}
+    return Table(rows, columns, empty="")._repr_html_() if rows else ""
 
 
-def _cell(value: Any) -> str:
-    return "" if value is None else number(value) if isinstance(value, float) else html.escape(str(value))
+def _cell(row: Mapping[str, Any], *, name: str) -> str:
+    value = row.get(name)
+    return "" if value is None else number(value) if isinstance(value, float) else str(value)

@@ -128,9 +128,9 @@ class Comparison:
     def _as(self, suffix: str) -> bytes:
         import vl_convert
 
-        spec = static_render.drawable(self._spec())
         if suffix == ".png":
-            return bytes(vl_convert.vegalite_to_png(spec, scale=_SCALE))
+            return static_render.picture(self._spec(), scale=_SCALE)
+        spec = static_render.drawable(self._spec())
         if suffix == ".svg":
             return str(vl_convert.vegalite_to_svg(spec)).encode()
         if suffix == ".json":
@@ -179,10 +179,8 @@ class Comparison:
 
     def still(self) -> dict[str, Any]:
         """The outputs for a saved notebook."""
-        import vl_convert
-
-        spec = static_render.drawable(self._spec()) | {"config": static_render.theme()}
-        image = base64.b64encode(vl_convert.vegalite_to_png(spec, scale=static_render.PNG_SCALE)).decode()
+        spec = self._spec() | {"config": static_render.theme()}
+        image = base64.b64encode(static_render.picture(spec)).decode()
         alternative = html.escape(f"{self._title}: {', '.join(self.runs)}")
         page = tables.output(f'<img alt="{alternative}" style="max-width:100%;width:760px" '
                              f'src="data:image/png;base64,{image}">{self._table()}', tables.SMALL)

@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import base64
 import html
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable
 from contextlib import suppress
+from functools import partial
 from typing import Any
 
 import ipywidgets
@@ -19,6 +20,7 @@ from workbench.running.connection import stored_status
 from workbench.running.handle import Run
 from workbench.sweeping.handle import GOING_ON, OPEN, Sweep, SweepStatus
 from workbench.sweeping.study import Trial, best
+from workbench.tables import Columns, Table
 from workbench.widgets.charts import static_render, sweep_chart
 from workbench.widgets.charts.live import Figure, LiveCharts
 from workbench.widgets.kernel.refresher import Actions
@@ -89,7 +91,7 @@ class SweepView(FollowedTable):
                   for key, figure in figures.items()}
         pictures = "".join(f'<img alt="{html.escape(figures[key].title)}" style="max-width:100%" '
                         f'src="data:image/png;base64,{image}">' for key, image in images.items())  # fmt: skip
-        body = f"{_headline(status)}{pictures}{self._html_table()}"
+        body = f"{_headline(status)}{pictures}{self._ranked()._repr_html_()}"
         return {"text/html": tables.output(body, tables.SMALL), "image/png": images["parallel"],
                 "text/plain": f"{status!r}\n{self._sweep.table.to_string()}"}
 
@@ -137,14 +139,11 @@ class SweepView(FollowedTable):
             self._saved_state = now
             self._output.keep(self.still())
 
-    def _html_table(self) -> str:
+    def _ranked(self) -> Table[Trial]:
         sign = -1 if self._sweep.goal == "max" else 1
         ranked = sorted(self._trials, key=lambda trial: (trial.value is None, sign * (trial.value or 0.0)))[:STILL_ROWS]
-        names = ["run", "state", "value", "frames", *self._sweep.space]
-        head = "".join(f'<th style="text-align:left;padding-right:12px">{html.escape(name)}</th>' for name in names)
-        rows = "".join(f"<tr>{''.join(_cell_html(cell) for cell in _cells(trial, self._sweep.space))}</tr>"
-                       for trial in ranked)  # fmt: skip
-        return f"<table><thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table>"
+        fields: Columns = {name: partial(_field, name=name) for name in self._sweep.space}
+        return Table(ranked, {**_RANKED, **fields}, empty="no trial has begun yet")
 
     # --- actions ------------------------------------------------------------------------------------------------
 
@@ -189,13 +188,16 @@ def _cell(value: Any) -> Any:
     return value if isinstance(value, (int, float)) and not isinstance(value, bool) else str(value)
 
 
-def _cells(trial: Trial, space: Mapping[str, Any]) -> Sequence[Any]:
-    return [trial.run, trial.state, trial.value, trial.frames, *(trial.fields.get(name) for name in space)]
+def _field(trial: Trial, *, name: str) -> str:
+    return _written(trial.fields.get(name))
 
 
-def _cell_html(value: Any) -> str:
-    text = "" if value is None else f"{value:.4g}" if isinstance(value, float) else str(value)
-    return f'<td style="text-align:left;padding-right:12px">{html.escape(text)}</td>'
+def _written(value: Any) -> str:
+    return "" if value is None else f"{value:.4g}" if isinstance(value, float) else str(value)
+
+
+_RANKED: Columns = {"run": lambda trial: trial.run, "state": lambda trial: trial.state,
+                    "value": lambda trial: _written(trial.value), "frames": lambda trial: str(trial.frames)}
 
 
 def _headline(status: SweepStatus) -> str:
@@ -206,8 +208,6 @@ def _headline(status: SweepStatus) -> str:
 
 
 def _png(figure: Figure, width: int, height: int) -> bytes:
-    import vl_convert
-
     spec = {**figure.altair().to_dict(validate=False), "width": width, "height": height,
             "config": static_render.theme()}
-    return bytes(vl_convert.vegalite_to_png(static_render.drawable(spec), scale=static_render.PNG_SCALE))
+    return static_render.picture(spec)
