@@ -9,11 +9,12 @@ import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 import pytest
-from ipywidgets import Button, Checkbox, Dropdown, Text, ToggleButton
+from ipywidgets import HTML, Button, Checkbox, Dropdown, Text, ToggleButton
 from ipywidgets.widgets.widget import _instances as open_models
 
 from tests.conftest import eventually
@@ -251,6 +252,38 @@ def test_a_closed_panel_leaves_nothing_in_the_browser(directory: RunDirectory) -
     assert 100 < len(set(open_models) - before) < 260
     panel.close()
     assert set(open_models) == before
+
+
+def test_a_game_ends_where_another_one_begins_or_the_run_goes_on(
+    panel: RunPanel, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    steps, games, may_end = panel.parts.next_steps, list[HTML](), threading.Event()
+
+    class View(HTML):  # type: ignore[misc]
+        def __init__(self, game: Any) -> None:
+            super().__init__(game.title)
+            games.append(self)
+
+        def close(self) -> None:
+            assert may_end.wait(240)
+            super().close()
+
+    def play() -> None:
+        steps.all["play"].click()
+        eventually(lambda: not steps.all["play"].disabled, what="a game")
+
+    monkeypatch.setattr("workbench.playing.by_hand.game.play", lambda path: SimpleNamespace(title=path.name))
+    monkeypatch.setattr("workbench.widgets.episodes.game.GameView", View)
+    play()
+    may_end.set()
+    play()
+    assert [game.comm is None for game in games] == [True, False] and steps._place.children == (games[1],)
+    may_end.clear()
+    for _ in range(2):
+        steps.show(ended=False, collapsed=False)  # which does not wait for the game
+    may_end.set()
+    eventually(lambda: games[1].comm is None, what="the game has ended")
+    assert steps._place.children == ()
 
 
 # The history of changes, from events alone

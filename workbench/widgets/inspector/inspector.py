@@ -301,10 +301,7 @@ class CheckpointInspector:
         def do() -> str:
             steps = options.pop("steps")
             played = [rollout(checkpoint, max_steps=steps, **options) for checkpoint in both]
-            player = imports.widget("episodes.player").RolloutPlayer(played)
-            before, self.stage.children = self.stage.children, [player]
-            for widget in before:
-                closing.close(widget)
+            closing.put(self.stage, imports.widget("episodes.player").RolloutPlayer(played))
             return "; ".join(f"{checkpoint.path.name}: return {number(episode.episode_return)}"
                              for checkpoint, episode in zip(both, played, strict=True))
 

@@ -114,7 +114,7 @@ class Film:
             self._say("" if checkpoint is None else "No episode of this run is stored yet: record one.")
         else:
             if path != self._shown:
-                self._clear()
+                closing.put(self.stage)
                 self.rollout, self._shown = load(path), path
             self._picture(checkpoint)
         self.button.disabled = self.rollout is None
@@ -128,20 +128,13 @@ class Film:
         self.strip.value = f"<div>{text}</div>{player.strip_of(self.rollout)}"
 
     def _say(self, text: str) -> None:
-        self._clear()
+        closing.put(self.stage)
         self.strip.value = f"<div>{html.escape(text)}</div>"
 
     def play(self) -> None:
         """Opens the player of the film that is shown."""
         if self.rollout is not None:
-            before, self.stage.children = self.stage.children, [player.RolloutPlayer([self.rollout])]
-            for widget in before:
-                closing.close(widget)
-
-    def _clear(self) -> None:
-        before, self.stage.children = self.stage.children, []
-        for widget in before:
-            closing.close(widget)
+            closing.put(self.stage, player.RolloutPlayer([self.rollout]))
 
 
 def nearest(rollouts: Path, checkpoint: Checkpoint, known: Mapping[str, Checkpoint]) -> Path | None:

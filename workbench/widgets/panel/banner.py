@@ -101,9 +101,8 @@ class Banner:
 
     def _hide(self) -> None:
         self._dismissed, self._rescued, self._comparison = self._collapse, None, None
-        for widget in self._place.children:
-            closing.close(widget)
-        self._place.children, self._result.value = (), ""
+        closing.put(self._place)
+        self._result.value = ""
         self.view.layout.display = "none"
 
     def _press(self) -> None:
@@ -135,7 +134,7 @@ class Banner:
             time.sleep(0.5)
         if self._rescued is rescued:  # else it was dismissed meanwhile
             self._comparison = _compared(self._run.path, rescued.path)
-            self._place.children = (self._comparison.view,)
+            closing.put(self._place, self._comparison.view)
 
     def _follow(self) -> None:
         shown, rescued = self._comparison, self._rescued

@@ -9,7 +9,7 @@ import ipywidgets
 
 from workbench.metrics.status_facts import FACTS
 from workbench.tables import number, readable
-from workbench.widgets.kernel import assets
+from workbench.widgets.kernel import assets, closing
 from workbench.widgets.kernel.refresher import Actions
 from workbench.widgets.panel.buttons import Notes, button
 
@@ -37,6 +37,7 @@ class NextSteps:
     def __init__(self, run: Run, *, on_resume: Callable[[], None]) -> None:
         self._run, self._on_resume = run, on_resume
         self._actions = Actions()
+        self._clearing = False  # whether the view below the buttons is about to be closed
         self.all = {name: button(name, *texts) for name, texts in STEPS.items()}
         for name in STEPS:
             self.all[name].on_click(lambda _, name=name: self.press(name))
@@ -51,8 +52,14 @@ class NextSteps:
         """Show the buttons if the run has ended; Rescue only where its return had collapsed."""
         self.view.layout.display = "" if ended else "none"
         self.all["rescue-run"].layout.display = "" if collapsed else "none"
-        if not ended:
-            self._place.children = ()
+        if not ended and self._place.children and not self._clearing:
+            self._clearing = True
+            self._actions.submit(self._clear)
+
+    def _clear(self) -> None:
+        """Close the view that a step opened; a game may take seconds to end."""
+        self._clearing = False
+        closing.put(self._place)
 
     def press(self, name: str) -> None:
         """Take a step in another thread; its button is disabled meanwhile."""
@@ -88,7 +95,7 @@ class NextSteps:
         from workbench.widgets.episodes.game import GameView
 
         game = play(self._run.path)
-        self._place.children = (GameView(game),)
+        closing.put(self._place, GameView(game))
         return game.title
 
     def _fork(self) -> str:
