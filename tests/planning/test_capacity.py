@@ -22,6 +22,13 @@ def test_between_two_sizes_the_time_of_a_group_is_linear():
     assert capacity.core_rate({8: 100.0, 32: 200.0}, 20) == pytest.approx(20 / 0.120)
 
 
+def test_below_the_smallest_size_no_core_is_faster_than_measured():
+    slower_in_larger_groups = {8: 3_939.0, 32: 3_119.0}  # VizDoom: the line through both times is negative at 1
+    assert [capacity.core_rate(slower_in_larger_groups, n) for n in (1, 3, 7)] == pytest.approx([3_939.0] * 3)
+    # 8 at 100/s take 80 ms, 32 at 200/s take 160 ms: 4 take 66.7 ms.
+    assert capacity.core_rate({8: 100.0, 32: 200.0}, 4) == pytest.approx(60.0)
+
+
 def test_one_measured_size_holds_everywhere():
     assert capacity.core_rate({1: 144.0}, 64) == 144.0
 

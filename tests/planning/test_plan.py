@@ -101,6 +101,10 @@ def test_the_cost_is_that_of_cores_and_accelerators():
     assert made.dollars_per_billion_frames == pytest.approx(hourly * 1e4 / 3600)
 
 
+def test_machines_may_cost_nothing():
+    assert wb.plan(cores=8, core_price=0, accelerator_price=0).dollars_per_hour == 0
+
+
 def test_without_a_price_no_cost_is_made_up():
     made = wb.plan(frames_per_second=1e5, accelerator="mine", learner_steps_per_second=4e4)
     assert made.dollars_per_hour is None and "accelerator_price=" in repr(made)
@@ -151,6 +155,8 @@ def test_groups_grow_until_neither_core_nor_service_loses_much():
     ({"frames_per_second": 1e5, "batch_size": -1}, "batch_size=-1"),
     ({"cores": 0}, "cores=0 must be a number above 0"),
     ({"cores": 8, "learners": 1.5}, "learners=1.5 must be a whole number"),
+    ({"cores": 8, "core_price": -0.05}, "core_price=-0.05 must be a number above 0"),
+    ({"cores": 8, "accelerator_price": math.nan}, "accelerator_price=nan"),
 ])
 def test_what_is_no_quantity_is_refused(fields, says):
     with pytest.raises(OutOfBounds, match=says):

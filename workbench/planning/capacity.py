@@ -16,14 +16,16 @@ REPLY_HEADER = 20
 def core_rate(measured: Mapping[int, float], n: int) -> float:
     """Steps/s of a core that steps groups of n, from the rates `measured` at some sizes.
 
-    The time of a group is assumed linear in n between two measured sizes and below the smallest. Beyond the largest
-    size its rate holds; with a single measured size that rate holds everywhere.
+    The time of a group is assumed linear in n between two measured sizes. Below the smallest it is too, but no rate is
+    better than the best measured one. Beyond the largest size its rate holds; with a single measured size that rate
+    holds everywhere.
     """
     sizes = sorted(measured)
     if n >= sizes[-1] or len(sizes) == 1:
         return measured[sizes[-1]]
     low, high = _around(sizes, n)
-    return n / _linear(n, low, low / measured[low], high, high / measured[high])
+    linear_s = _linear(n, low, low / measured[low], high, high / measured[high])
+    return n / max(linear_s, n / max(measured.values()))
 
 
 def service_rate(measured: Mapping[int, float], n: int) -> float:

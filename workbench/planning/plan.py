@@ -222,7 +222,7 @@ def plan(
         action_bytes: of one action on the wire.
         steps_per_core, learner_steps_per_second: of one core that steps, of one accelerator that acts and trains.
         service_steps_per_second: capacity of one learner's inference service.
-        core_price, accelerator_price: $/h.
+        core_price, accelerator_price: $/h; 0 for machines that cost nothing.
 
     Raises:
         UnknownName: no such algorithm; numbers of this environment or accelerator are neither known nor given.
@@ -239,7 +239,8 @@ def plan(
            parameters=parameters, utilisation=utilisation, latency_ms=latency_ms, nic_gbit=nic_gbit,
            action_bytes=action_bytes, steps_per_core=steps_per_core, observation_bytes=observation_bytes,
            frames_per_step=frames_per_step, learner_steps_per_second=learner_steps_per_second,
-           service_steps_per_second=service_steps_per_second, learner_cores=learner_cores or None)
+           service_steps_per_second=service_steps_per_second, learner_cores=learner_cores or None,
+           core_price=core_price or None, accelerator_price=accelerator_price or None)
     _check_known(environment, steps_per_core, observation_bytes, frames_per_step)
     rate = _rate(accelerator, algorithm, environment, learner_steps_per_second).times(accelerators_per_learner)
     n = group_size or _group_size(environment, rate.both)
