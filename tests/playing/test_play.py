@@ -22,6 +22,7 @@ from tests.conftest import eventually, gone, mounted_disk
 from tests.played import checkpoint_in
 from workbench.errors import EnvironmentFailed, InvalidInput, OutOfBounds, ShapeMismatch, StorageFailed, WorkbenchError
 from workbench.playing import store
+from workbench.rundir import sealed
 from workbench.testing import CountingEnv
 from workbench.widgets.episodes.player import RolloutPlayer, facts
 
@@ -314,6 +315,19 @@ def test_stop_keeps_the_episode_of_a_process_that_was_killed(cartpole: wb.Checkp
     kept = game.stop()
     assert kept is not None and kept.steps == 1 and game.journal is None
     assert not list(cartpole.path.parents[1].glob("rollouts/.*"))
+
+
+@pytest.mark.full
+def test_stop_trusts_the_code_that_the_call_trusted(tmp_path: Path) -> None:
+    theirs = checkpoint_in(tmp_path, Wide)
+    for file in sealed.files_in(theirs.path.parents[1] / "code"):
+        file.write_bytes(sealed._MARK + bytes(sealed._SEAL_BYTES) + file.read_bytes()[sealed._SEALED_BYTES :])
+    game = wb.play(theirs, trust_code=True)
+    game.step()
+    os.kill(game._process.pid, 9)
+    eventually(lambda: not game.alive)
+    kept = game.stop()
+    assert kept is not None and kept.steps == 1
 
 
 class Unlike(Wide):

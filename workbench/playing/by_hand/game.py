@@ -115,6 +115,7 @@ class Game:
 
     def __init__(self, request: Mapping[str, Any], *, keys: Mapping[str, Any] | None, turns: bool | None,
                  frames_per_second: float | None, title: str) -> None:
+        self._trust_code = bool(request["trust_code"])  # for `stop`, which may start another process
         self._process = GameProcess(request)
         self._end = weakref.finalize(self, self._process.close)
         try:
@@ -227,7 +228,7 @@ class Game:
         If the process was killed, the episode is replayed from its journal. Raises WorkbenchError if that fails.
         """
         if not self._process.alive and (journal := self.journal) is not None:
-            with resumed(journal) as game:
+            with resumed(journal, trust_code=self._trust_code) as game:
                 return game.stop()
         if self._process.alive and self.moment.step:
             state = self._process.ask("end")
@@ -327,7 +328,7 @@ def play(
         title = f"{subject.spec.name} with {subject.config.algorithm} at {subject.frames:,} frames"
     else:
         folder = rundir.home() / "rollouts" / f"{stem_of(subject)}-{stem}"
-        fields, title = {"source": "", "trust_code": False, "environment": subject}, subject
+        fields, title = {"source": "", "trust_code": trust_code, "environment": subject}, subject
     request = {**options, **fields, "folder": str(folder.parent), "stem": folder.name, "journal": "", "title": title}
     with imports.meanwhile(f"{title}: a process is starting…", for_result=True):
         return Game(request, title=title, **controls)
