@@ -5,9 +5,13 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Sequence
+from importlib import import_module
 
-_ENTRIES = ("_supervisor", "_learner", "_actor", "_mirror", "_sweep", "_evaluate", "_rollout", "_branch", "_onnx",
-            "_play", "_tracker", "_track", "_resume")
+_WORKERS = {  # modules of playing.worker, each of which answers one request
+    "_evaluate": "evaluate", "_rollout": "rollout", "_branch": "branch", "_onnx": "onnx_export",
+}
+_ENTRIES = ("_supervisor", "_learner", "_actor", "_mirror", "_sweep", *_WORKERS, "_play", "_tracker", "_track",
+            "_resume")
 
 
 def _background(entry: str, arguments: Sequence[str]) -> int:
@@ -56,21 +60,7 @@ def _background(entry: str, arguments: Sequence[str]) -> int:
         from workbench.trackers.main import once
 
         return once(arguments[0])
-    if entry == "_rollout":
-        from workbench.playing.worker.rollout import main as roll_out
-
-        return roll_out(arguments[0])
-    if entry == "_branch":
-        from workbench.playing.worker.branch import main as branch
-
-        return branch(arguments[0])
-    if entry == "_onnx":
-        from workbench.playing.worker.onnx_export import main as export_onnx
-
-        return export_onnx(arguments[0])
-    from workbench.playing.worker.evaluate import main as evaluate
-
-    return evaluate(arguments[0])
+    return int(import_module(f"workbench.playing.worker.{_WORKERS[entry]}").main(arguments[0]))
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

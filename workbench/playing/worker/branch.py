@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from contextlib import ExitStack, closing
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -26,11 +27,6 @@ from workbench.trajectory import Array, StepBatch
 
 _TOLERANCE = 1e-3  # of opinions, relative and absolute: another processor rounds sums in another order
 _OPINIONS = ("values", "policy", "q_values", "means")
-
-
-def main(request: str) -> int:
-    """Play by `request` (JSON: the arguments of `_play_branch`), and return the exit code."""
-    return answer(request, _play_branch)
 
 
 def _play_branch(
@@ -53,6 +49,9 @@ def _play_branch(
         writer.finish({**record_of(stage, source, seed=seed, greedy=greedy, flags=flags), "max_steps": max_steps,
                        "note": parent.note if parent.frames is None else stage.note, "branch": point.to_json()})
     return {}
+
+
+main = partial(answer, play=_play_branch)
 
 
 class Branching:

@@ -7,6 +7,7 @@ ones. The same checkpoint, seed and number of episodes give the same returns.
 from __future__ import annotations
 
 import dataclasses
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -64,11 +65,6 @@ def play_episodes(
     return Episodes(returns, lengths, scores if environment.spec.scored else [])
 
 
-def main(request: str) -> int:
-    """Evaluate by `request` (JSON: the arguments of `_evaluate`), print the result, and return the exit code."""
-    return answer(request, _evaluate)
-
-
 def _evaluate(
     checkpoint: str, trust_code: bool, episodes: int, seed: int, greedy: bool, protocol: str | None, starts: str | None
 ) -> dict[str, Any]:
@@ -85,6 +81,9 @@ def _evaluate(
     finally:
         environment.close()
     return {**played._asdict(), "environment": environment.spec.name}
+
+
+main = partial(answer, play=_evaluate)
 
 
 def _by_protocol(

@@ -12,6 +12,7 @@ import json
 import os
 import secrets
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -26,17 +27,15 @@ from workbench.policies.player import Policy, answer, load_policy
 _NEEDED = ("onnx", "onnxscript")
 
 
-def main(request: str) -> int:
-    """Export by `request` (JSON: the arguments of `_export`), and return the exit code."""
-    return answer(request, _export)
-
-
 def _export(checkpoint: str, trust_code: bool, target: str) -> dict[str, Any]:
     missing = [name for name in _NEEDED if importlib.util.find_spec(name) is None]
     if missing:
         raise MissingPackage(f"ONNX needs {' and '.join(missing)}. Install it: {imports.pip_install('onnx')}")
     policy = load_policy(checkpoints.at(Path(checkpoint), trust_code=trust_code))
     return {"inputs": write(policy, Path(target))}
+
+
+main = partial(answer, play=_export)
 
 
 def write(policy: Policy, target: Path) -> list[str]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from contextlib import ExitStack, closing
 from dataclasses import asdict
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -40,11 +41,6 @@ class Stage(NamedTuple):
     note: str
 
 
-def main(request: str) -> int:
-    """Play by `request` (JSON: the arguments of `_play_rollout`), and return the exit code."""
-    return answer(request, _play_rollout)
-
-
 def _play_rollout(
     checkpoint: str, trust_code: bool, folder: str, seed: int, greedy: bool, max_steps: int, saliency: str | None,
     render: bool,
@@ -60,6 +56,9 @@ def _play_rollout(
         flags = play(player, stage, writer, greedy=greedy, max_steps=max_steps, explain=explain)
         writer.finish({**record_of(stage, source, seed=seed, greedy=greedy, flags=flags), "max_steps": max_steps})
     return {}
+
+
+main = partial(answer, play=_play_rollout)
 
 
 def record_of(
