@@ -46,6 +46,16 @@ def test_every_transition_is_that_of_the_plain_environment(name, steps):
     env.close()
 
 
+def test_a_reset_forgets_how_the_last_episode_ended():
+    env = make("testing/counting-v0", num_envs=1, seed=0, options={"episode_length": [1]}, show="endings")
+    env.reset()
+    env.step(np.zeros(1, int))
+    assert env.ending(0) is not None
+    env.reset()
+    assert env.ending(0) is None
+    env.close()
+
+
 @pytest.mark.parametrize("image", [False, True])
 def test_counting_shows_no_step_lost_repeated_or_shifted(image):
     lengths = [1, 4, 3]

@@ -80,6 +80,7 @@ class GymnasiumVector(WithEndings):
 
     def reset_each(self, seeds: Array) -> StepBatch:
         """As `reset`, with a seed for each environment."""
+        self._endings = {}
         batch = first_step(self._empty(self.num_envs))
         observations = [self._unshared(self._reset_one(index, seed)) for index, seed in enumerate(seeds.tolist())]
         self._place_all(observations, batch)
