@@ -127,6 +127,16 @@ def test_the_best_checkpoint_is_kept_and_comes_back_beside_the_newest(home: Path
     assert [one.frames for one in checkpoints.every(run.checkpoints)] == [500]
 
 
+def test_a_name_that_was_not_copied_is_told_with_the_nearest_below_the_home_folder(
+    home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    (tmp_path / "drive" / "typed").mkdir(parents=True)
+    (tmp_path / "drive" / "typed" / "run.json").write_text("{}")
+    with pytest.raises(RunNotFound, match="in ~/drive. Did you mean 'typed'"):
+        colab.restored("tiped", "~/drive")
+
+
 class Typed(gymnasium.Env):
     observation_space = gymnasium.spaces.Box(-1, 1, (2,), np.float32)
     action_space = gymnasium.spaces.Discrete(2)

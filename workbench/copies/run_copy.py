@@ -187,9 +187,10 @@ def _copied_run(name: str, folder: str | Path | None) -> RunDirectory:
     folder = folder or os.environ.get("WORKBENCH_MIRROR")
     if not folder:
         raise RunNotFound(f"there is no run {name!r} here, and no folder to look in: call colab.prepare() first.")
-    source = RunDirectory(Path(folder).expanduser().absolute() / name)
+    copies = Path(folder).expanduser().absolute()
+    source = RunDirectory(copies / name)
     if not source.record.exists():
-        raise not_there(name, f"in {folder}", sorted(path.parent.name for path in Path(folder).glob("*/run.json")))
+        raise not_there(name, f"in {folder}", sorted(path.parent.name for path in copies.glob("*/run.json")))
     return source
 
 
