@@ -133,11 +133,12 @@ def test_messages_are_numbered_so_that_a_page_knows_what_it_missed(shown: LiveCh
     assert page.say(type="pull", serial=numbers[0])[0]["whole"]
 
 
-def test_a_pull_brings_up_to_date_first_and_is_always_answered(shown: LiveCharts, page: Page) -> None:
+def test_a_pull_brings_up_to_date_first_and_is_always_answered() -> None:
+    shown = LiveCharts(on_pull=lambda: shown.show({"one": figure([1.0, 2.0])}))
+    assert shown.pulls and not LiveCharts().pulls
+    page = Page(shown)
+    page.say(type="hello")
     shown.show({"one": figure([1.0])})
-    assert not shown.pulls
-    shown.on_pull = lambda: shown.show({"one": figure([1.0, 2.0])})
-    assert shown.pulls
     page.say(type="pull", serial=1)
     page.say(type="pull", serial=page.heard[-1][0]["serial"])
     assert page.heard[-1][0]["tables"] == {} and page.heard[-1][0]["order"] == ["one"]

@@ -1,4 +1,4 @@
-// Numbers and times as people read them, the same as in workbench/widgets/panel/snapshot.py.
+// Numbers and times as people read them, the same as in workbench/tables.py.
 
 /**
  * The number with at most so many significant digits, as Python's format(value, ".4g") has it: an exact tie goes to

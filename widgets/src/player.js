@@ -1,4 +1,5 @@
-// The rollout player, and the live view of a watched environment. Python is workbench/widgets/{player,watch}.py.
+// The rollout player, and the live view of a watched environment. Python is player.py and watch.py of
+// workbench/widgets/episodes.
 //
 // One episode comes in one message and is played here, whatever the kernel does meanwhile. A live view gets the newest
 // steps about twice a second and plays them a little later, at the speed at which they happened.

@@ -3,9 +3,6 @@
 # mypy: disable-error-code="no-untyped-def, no-untyped-call"
 # The solutions stand in a lesson as a student would write them.
 
-# mypy: disable-error-code="no-untyped-def"
-# The solutions stand in a lesson as a student would write them.
-
 from __future__ import annotations
 
 from typing import Any

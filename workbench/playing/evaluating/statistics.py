@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from workbench.errors import OutOfBounds, UnknownName
+from workbench.errors import OutOfBounds
 from workbench.trajectory import Array
 
 _NORMAL_FROM = 1000  # degrees of freedom beyond which Student's quantile is expanded around the normal quantile
@@ -63,13 +63,6 @@ def superiority(ours: Array, theirs: Array) -> Array:
 STATISTICS: Mapping[str, Callable[[Array], Array]] = MappingProxyType(
     {"iqm": iqm, "mean": mean, "median": median, "optimality_gap": optimality_gap}
 )
-
-
-def statistic(name: str) -> Callable[[Array], Array]:
-    """The statistic of that name. Raises UnknownName."""
-    if name not in STATISTICS:
-        raise UnknownName.among("statistic", str(name), STATISTICS)
-    return STATISTICS[name]
 
 
 def bootstrap_interval(

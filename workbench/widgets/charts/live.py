@@ -131,7 +131,7 @@ class LiveCharts(anywidget.AnyWidget):  # type: ignore[misc]  # anywidget is not
     opened = traitlets.List(traitlets.Unicode()).tag(sync=True)
 
     def __init__(self, *, label: str = "Charts", on_pull: Callable[[], None] | None = None) -> None:
-        super().__init__(lib=VegaLib.shared(), label=label)
+        super().__init__(lib=VegaLib.shared(), label=label, pulls=on_pull is not None)
         self._figures: dict[str, Figure] = {}
         self._specs: dict[str, dict[str, Any]] = {}
         self._serial = 0
@@ -139,15 +139,6 @@ class LiveCharts(anywidget.AnyWidget):  # type: ignore[misc]  # anywidget is not
         self._lock = threading.RLock()
         self.on_pull = on_pull
         self.on_msg(self._answer)
-
-    @property
-    def on_pull(self) -> Callable[[], None] | None:
-        return self._on_pull
-
-    @on_pull.setter
-    def on_pull(self, call: Callable[[], None] | None) -> None:
-        self._on_pull = call
-        self.pulls = call is not None
 
     @property
     def figures(self) -> dict[str, Figure]:
@@ -193,8 +184,8 @@ class LiveCharts(anywidget.AnyWidget):  # type: ignore[misc]  # anywidget is not
     def _answer(self, _: Any, content: dict[str, Any], __: Any) -> None:
         """Answers a page's request for everything, or for news."""
         kind, view = content.get("type"), content.get("view")
-        if kind == "pull" and self._on_pull:
-            self._on_pull()
+        if kind == "pull" and self.on_pull is not None:
+            self.on_pull()
         with self._lock:
             self._page_connected |= kind in ("hello", "pull")
             if kind == "hello" or (kind == "pull" and content.get("serial") != self._serial):

@@ -89,7 +89,6 @@ class Comparison:
     ) -> None:
         self.metric, self.data, self.differences, self.runs = metric, data, differences, runs
         self._axis, self._smoothing, self._tunes = axis, smoothing, tunes
-        self._output: Any = None
 
     @cached_property
     def chart(self) -> alt.LayerChart:
@@ -190,7 +189,7 @@ class Comparison:
         from workbench.widgets.kernel.saved_view import Shown
 
         with imports.meanwhile(f"{self._title}: drawing…"):
-            self._output = Shown(self.view, self.still())
+            Shown(self.view, self.still())
 
     def __repr__(self) -> str:
         fields = tables.counted(len(self.differences), "fields")
