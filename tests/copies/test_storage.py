@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 import socket
+import sqlite3
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -19,7 +20,7 @@ from tests.conftest import CALM, eventually
 from tests.written_checkpoints import save
 from workbench import checkpoints, rundir
 from workbench.config import RunConfig
-from workbench.copies import storage
+from workbench.copies import run_copy, storage
 from workbench.copies.storage import Storage, is_url
 from workbench.errors import (
     AccessDenied,
@@ -32,6 +33,8 @@ from workbench.errors import (
 )
 from workbench.metrics import MetricsWriter
 from workbench.rundir import RunDirectory
+from workbench.supervisor import storing
+from workbench.supervisor.storing import StoredCopy
 
 BUCKET = "runs"
 
@@ -210,6 +213,49 @@ def test_storage_that_goes_away_is_said_once_and_the_run_goes_on(home: Path, tmp
         assert run.status.state == "training"
     finally:
         run.stop()
+
+
+class Refused(Exception):
+    """An error of some file system's own."""
+
+
+def test_a_checkpoint_that_storage_does_not_delete_keeps_no_newer_one_away(
+    home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*_: object) -> None:
+        raise Refused("objects are locked")
+
+    monkeypatch.setattr(LocalFileSystem, "rm_file", refuse)
+    run = made()
+    for frames in (100, 200, 300, 400):
+        save(run.checkpoints, frames=frames)
+        assert Storage(f"file://{tmp_path}/kept").keep(run) == frames
+
+
+@pytest.mark.parametrize("error", [sqlite3.OperationalError("database or disk is full"), Refused("objects are locked")],
+                         ids=["SQLite", "file system"])
+def test_a_copy_that_fails_of_anything_is_said_once_and_tried_again(
+    error: Exception, home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    failures, copy_metrics = iter([error] * 3), run_copy._copy_metrics
+
+    def copied(metrics: Path, target: Path) -> None:
+        for failure in failures:
+            raise failure
+        copy_metrics(metrics, target)
+
+    monkeypatch.setattr(run_copy, "_copy_metrics", copied)
+    monkeypatch.setattr(storing, "_EVERY_S", 0.01)
+    run = made()
+    said: list[str] = []
+    save(run.checkpoints, frames=100)
+    copy = StoredCopy(run, f"file://{tmp_path}/kept", on_failure=said.append)
+    try:
+        eventually(lambda: "pong" in Storage(f"file://{tmp_path}/kept").names(), what="its copy is there")
+    finally:
+        copy.close()
+    why = f"{type(error).__name__}: {error}"
+    assert said == [f"the newest checkpoint was not copied to storage, and is tried again: {why}"]
 
 
 @pytest.fixture

@@ -34,7 +34,8 @@ _LARGEST_HISTORY = 2**31  # bytes; a week of training takes some 100 MB
 def copy(run: RunDirectory, folder: Path) -> int | None:
     """Copy the run's newest good checkpoint, and all that belongs to it. Returns its frames; None if it was there.
 
-    Raises OSError or WorkbenchError if that failed; the older copy then remains, possibly with a part of the new one.
+    Raises OSError, sqlite3.Error or WorkbenchError if that failed; the older copy then remains, possibly with a part of
+    the new one.
     """
     newest, _ = checkpoints.newest_good(run.checkpoints, replay=False)
     target = folder / run.name

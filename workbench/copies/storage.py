@@ -55,7 +55,7 @@ class Storage:
     def keep(self, run: RunDirectory) -> int | None:
         """Copy the run's newest good checkpoint, and all that belongs to it. Returns its frames; None if it was there.
 
-        Raises StorageFailed, or another WorkbenchError or OSError; what was there before then remains.
+        Raises StorageFailed, or what `run_copy.copy` raises; what was there before then remains.
         """
         newest, _ = checkpoints.newest_good(run.checkpoints, replay=False)
         if newest is None or newest.path.name in self._whole(run.name):
@@ -147,7 +147,7 @@ class Storage:
         for folder in kept[: -run_copy.KEPT]:
             if best is None or folder != best.path.name:
                 there = self._at(run.name, "checkpoints", folder)
-                with suppress(OSError):
+                with suppress(Exception):  # each file system has errors of its own
                     self._files.rm_file(f"{there}/{_META}")
                     self._files.rm(there, recursive=True)
 

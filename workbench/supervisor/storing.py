@@ -11,7 +11,6 @@ from collections.abc import Callable
 
 from workbench.copies import run_copy
 from workbench.copies.storage import Storage
-from workbench.errors import WorkbenchError
 from workbench.rundir import RunDirectory
 
 _EVERY_S = 5.0
@@ -54,7 +53,7 @@ class StoredCopy:
         try:
             Storage(self._url).keep(self._run)
             self._said = ""
-        except (OSError, WorkbenchError) as error:
+        except Exception as error:  # SQLite and each file system have errors of their own; the thread outlives them
             why = f"{type(error).__name__}: {error}"
             if why != self._said:
                 self._on_failure(f"the newest checkpoint was not copied to storage, and is tried again: {why}")
