@@ -1,4 +1,4 @@
-"""Small tables for notebooks and terminals, which are sequences of rows; and numbers and durations as text.
+"""Small tables for notebooks and terminals, which are sequences of rows; numbers, durations and exit codes as text.
 
 Text that another user may have written is escaped: in the output of a cell, in a terminal, in Markdown.
 """
@@ -9,6 +9,7 @@ import html
 import math
 import operator
 import re
+import signal
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from fractions import Fraction
 from typing import Any, Generic, SupportsIndex, TypeVar, overload
@@ -167,3 +168,13 @@ def duration(seconds: float) -> str:
         return f"{minutes} min"
     hours, minutes = divmod(minutes, 60)
     return f"{hours} h {minutes} min" if hours < 24 else f"{hours // 24} d {hours % 24} h"
+
+
+def exit_words(code: int | None) -> str:
+    """How a process ended whose exit code, negative for a signal, is `code`: "exit code 1", "signal 9 (SIGKILL)"."""
+    if code is None or code >= 0:
+        return f"exit code {code}"
+    try:
+        return f"signal {-code} ({signal.Signals(-code).name})"
+    except ValueError:  # a real-time signal, which has no name
+        return f"signal {-code}"

@@ -149,11 +149,13 @@ def test_a_parent_that_is_killed_leaves_no_process_even_in_the_middle_of_a_step(
         eventually(lambda: all(map(gone, children)), what=f"{children} have ended")
 
 
-def test_a_process_that_is_killed_is_told_with_its_rows():
+@pytest.mark.parametrize(("number", "words"), [(signal.SIGKILL, r"signal 9 \(SIGKILL\)"), (40, "signal 40")],
+                         ids=["SIGKILL", "a real-time signal, which has no name"])
+def test_a_process_that_is_killed_is_told_with_its_rows(number, words):
     with contextlib.closing(make("mine", num_envs=4, seed=0, factory=CountingEnv, processes=2)) as env:
         env.reset()
-        os.kill(env._workers[1].process.pid, signal.SIGKILL)
-        with pytest.raises(EnvironmentFailed, match=r"environments 2 to 3 of 'mine' ended by itself: signal 9 \(SIGKI"):
+        os.kill(env._workers[1].process.pid, number)
+        with pytest.raises(EnvironmentFailed, match=rf"environments 2 to 3 of 'mine' ended by itself: {words}\. Its"):
             for _ in range(2):
                 env.step(np.zeros(4, int))
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -53,10 +54,14 @@ def test_a_child_that_ended_starts_again_after_its_back_off(child: Child, monkey
     assert eventually(child.poll).first is False
 
 
-def test_a_child_that_was_killed_says_by_which_signal(child: Child) -> None:
+@pytest.mark.parametrize(("number", "words"), [
+    (signal.SIGKILL, "signal 9 (SIGKILL)"), (40, "signal 40"),
+], ids=["SIGKILL", "a real-time signal, which has no name"])
+def test_a_child_that_was_killed_says_by_which_signal(child: Child, number: int, words: str) -> None:
     child.start()
-    child.kill()
-    assert str(eventually(child.poll)) == "signal 9 (SIGKILL)"
+    assert child.pid is not None
+    os.kill(child.pid, number)
+    assert str(eventually(child.poll)) == words
 
 
 def test_a_child_that_was_asked_to_end_has_not_failed(child: Child) -> None:

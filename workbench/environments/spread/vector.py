@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import json
 import os
-import signal
 from collections.abc import Callable
 from contextlib import suppress
 from typing import Any
@@ -35,6 +34,7 @@ from workbench.environments.spread.rows import (
 )
 from workbench.environments.spread.worker import main
 from workbench.errors import EnvironmentFailed, ShapeMismatch, WorkbenchError, by_name
+from workbench.tables import exit_words
 from workbench.trajectory import EnvironmentSpec, Flags, StepBatch
 
 _CLOSE_S = 5.0  # for environments to close
@@ -158,7 +158,7 @@ class _WorkerProcess:
             self.process.join(_CLOSE_S)
             raise EnvironmentFailed(
                 f"the process that steps environments {self.rows.start} to {self.rows.stop - 1} of {self._name!r} "
-                f"ended by itself: {_exit(self.process.exitcode)}. Its output is in the actor's log.") from None
+                f"ended by itself: {exit_words(self.process.exitcode)}. Its output is in the actor's log.") from None
         if answer.startswith(FAILED):
             failure = json.loads(answer[1:])
             raise by_name(failure["type"], failure["message"])
@@ -170,9 +170,3 @@ class _WorkerProcess:
             self.process.kill()
             self.process.join()
         self.process.close()
-
-
-def _exit(code: int | None) -> str:
-    if code is not None and code < 0:
-        return f"signal {-code} ({signal.Signals(-code).name})"
-    return f"exit code {code}"

@@ -20,6 +20,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from workbench.rundir.files import place_or, tail, to_append
+from workbench.tables import exit_words
 from workbench.wire.lifeline import FATAL
 
 POLL_S = 0.02
@@ -54,9 +55,7 @@ class Ending:
             return self.lost
         if self.error is not None:
             return f"{self.error['type']}: {self.error['message'].splitlines()[0]}" if self.error["message"] else ""
-        if self.code < 0:
-            return f"signal {-self.code} ({signal.Signals(-self.code).name})"
-        return f"exit code {self.code}"
+        return exit_words(self.code)
 
 
 class BackOff:
