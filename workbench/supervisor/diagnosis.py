@@ -7,7 +7,7 @@ from collections.abc import Mapping
 
 from workbench.supervisor.learner_status import LearnerTracker
 from workbench.supervisor.process_group import ProcessGroup
-from workbench.supervisor.stalls import HUNG_AFTER_S, STALLED_AFTER_S, explain
+from workbench.supervisor.stalls import HUNG_AFTER_S, STALLED_AFTER_S
 from workbench.tables import counted
 
 
@@ -17,22 +17,13 @@ def reason(state: str, tracker: LearnerTracker, group: ProcessGroup, endings: Ma
     Args:
         endings: how children last ended, by index of the actor; None: the learner.
     """
+    if down := _learner_down(tracker, group, endings.get(None)):
+        return down
     now = time.monotonic()
-    training = state == "training"
-    down = _learner_down(tracker, group, endings.get(None))
-    stalls = explain(
-        paused=state == "paused",
-        learner_down=down,
-        learner_silent_s=tracker.silent_s(),
-        learner_mute=tracker.mute,
-        learner_reason=tracker.phase.reason,
-        dead_actors=[(str(index), endings.get(index, "")) for index, actor in group.actors.items() if not actor.alive],
-        actors=len(group.actors),
-        hung=tracker.stalls.hung(now) if training else [],
-        late=_late(tracker, group, now) if training else [],
-        frozen_s=tracker.stalls.frozen_s(now) if training else 0.0,
-    )
-    return down or ", ".join(filter(None, (stalls, _actors_that_wait(group, now), _repeats(tracker))))
+    still = _standing_still(tracker, group, now) if state == "training" else []
+    parts = (_silence(tracker), _dead(group, endings), *still, tracker.phase.reason, _actors_that_wait(group, now),
+             _repeats(tracker))
+    return ", ".join(filter(None, parts))
 
 
 def _learner_down(tracker: LearnerTracker, group: ProcessGroup, ending: str | None) -> str:
@@ -48,11 +39,35 @@ def _learner_down(tracker: LearnerTracker, group: ProcessGroup, ending: str | No
     return f"the learner is being restarted ({since}{waits}): it ended with {ending}"
 
 
-def _late(tracker: LearnerTracker, group: ProcessGroup, now: float) -> list[tuple[str, float]]:
+def _silence(tracker: LearnerTracker) -> str:
+    """For how long a learner that lives has sent no status, and its answer instead; "" if it sends them."""
+    if (silent_s := tracker.silent_s()) <= STALLED_AFTER_S:
+        return ""
+    return f"the learner has not answered for {silent_s:.0f} s" + (f": {tracker.mute}" if tracker.mute else "")
+
+
+def _dead(group: ProcessGroup, endings: Mapping[int | None, str]) -> str:
+    """How many actors have no process, and how the last of them ended; "" if none."""
+    dead = [index for index, actor in group.actors.items() if not actor.alive]
+    if not dead:
+        return ""
+    last = endings.get(dead[-1], "")
+    return f"{len(dead)} of {counted(len(group.actors), 'actors')} dead" + (f" ({last})" if last else "")
+
+
+def _standing_still(tracker: LearnerTracker, group: ProcessGroup, now: float) -> list[str]:
+    """What stands still though the run trains: actors that make no step, those without a stream, and the frames."""
+    frozen_s = tracker.stalls.frozen_s(now)
+    return [*(f"actor {actor} has made no step for {seconds:.0f} s" for actor, seconds in tracker.stalls.hung(now)),
+            *(f"actor {actor} has been starting for {seconds:.0f} s" for actor, seconds in _late(tracker, group, now)),
+            *([f"batch waiting {frozen_s:.0f} s"] if frozen_s > STALLED_AFTER_S else [])]
+
+
+def _late(tracker: LearnerTracker, group: ProcessGroup, now: float) -> list[tuple[int, float]]:
     """Actors whose processes live without a stream to the learner for HUNG_AFTER_S or longer, with the seconds."""
     since = {index: now - max(at, group.actors[index].started_at) for index, at in sorted(tracker.unconnected.items())
              if index in group.actors and group.actors[index].alive and not group.actors[index].waits_for()}
-    return [(str(index), seconds) for index, seconds in since.items() if seconds >= HUNG_AFTER_S]
+    return [(index, seconds) for index, seconds in since.items() if seconds >= HUNG_AFTER_S]
 
 
 def _actors_that_wait(group: ProcessGroup, now: float) -> str:
