@@ -31,7 +31,11 @@ class Launched(Protocol):
 
 
 class Launcher(Protocol):
-    """Starts supervisors. Its constructor takes no arguments; the configuration holds all it needs."""
+    """Starts supervisors. Its constructor takes no arguments; the configuration holds all it needs.
+
+    A launcher derives from it. One with a `start` alone can start every run, writes to the run's directory alone, and
+    lets no run wait.
+    """
 
     def check(self, config: RunConfig) -> None:
         """Called before a run's directory is made; raises if the run cannot start here.
@@ -44,6 +48,7 @@ class Launcher(Protocol):
 
     def start(self, run: RunDirectory) -> Launched:
         """Start the run's supervisor and return at once."""
+        return ""
 
     def waits_for(self, run: RunDirectory) -> str:
         """What a run without a supervisor waits for, in words, if it begins by itself once that is there; "": it does

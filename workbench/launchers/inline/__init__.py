@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, cast
 
 from workbench.config import RunConfig
 from workbench.errors import OutOfBounds, RunNotAlive
+from workbench.launchers.contract import Launcher
 from workbench.launchers.inline.threads import ThreadLife, Work
 from workbench.metrics import MetricsWriter
 from workbench.rundir import RunDirectory, lock
@@ -44,7 +45,7 @@ _TAIL_BYTES = 4000
 _running: dict[str, InlineRun] = {}  # by run directory; also ended ones, for `exceptions`
 
 
-class InlineLauncher:
+class InlineLauncher(Launcher):
     """Starts supervisors as threads of this process."""
 
     def check(self, config: RunConfig) -> None:
@@ -56,9 +57,6 @@ class InlineLauncher:
             raise OutOfBounds(f"device={config.device!r} with launcher='inline': this process would own the chip for "
                               "the rest of its life. Choose launcher='local', or device='cpu'.")
 
-    def check_name(self, name: str) -> None:
-        """See `Launcher`: it writes to the run's directory alone."""
-
     def start(self, run: RunDirectory) -> InlineRun:
         """Start the run's supervisor and return at once."""
         certificates.remove(run)  # of a life on several machines
@@ -67,13 +65,6 @@ class InlineLauncher:
         inline_run.thread.start()
         _end_with_process()
         return inline_run
-
-    def waits_for(self, run: RunDirectory) -> str:
-        """See `Launcher`: no run waits."""
-        return ""
-
-    def withdraw(self, run: RunDirectory) -> None:
-        """See `Launcher`: no run waits."""
 
 
 def exceptions(run: str | Path) -> dict[str, BaseException]:

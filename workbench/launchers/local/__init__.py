@@ -14,7 +14,7 @@ import threading
 from collections.abc import Mapping
 from pathlib import Path
 
-from workbench.config import RunConfig
+from workbench.launchers.contract import Launcher
 from workbench.rundir import RunDirectory, lock
 from workbench.rundir.files import absolute, place_or, tail, to_append
 from workbench.wire import certificates
@@ -28,14 +28,8 @@ _TAIL_BYTES = 4000
 _OWN = {"TORCH_DEVICE_BACKEND_AUTOLOAD": "0"}
 
 
-class LocalLauncher:
+class LocalLauncher(Launcher):
     """Starts supervisors as detached processes of this machine."""
-
-    def check(self, config: RunConfig) -> None:
-        """See `Launcher`: every run can start here."""
-
-    def check_name(self, name: str) -> None:
-        """See `Launcher`: it writes to the run's directory alone."""
 
     def start(self, run: RunDirectory) -> LocalProcess:
         """Start the run's supervisor and return at once."""
@@ -54,13 +48,6 @@ class LocalLauncher:
                 pass_fds=starting,
             )
         return LocalProcess(process, log)
-
-    def waits_for(self, run: RunDirectory) -> str:
-        """See `Launcher`: no run waits."""
-        return ""
-
-    def withdraw(self, run: RunDirectory) -> None:
-        """See `Launcher`: no run waits."""
 
     def environment(self) -> dict[str, str]:
         """Variables of the supervisor, which learner and actors inherit."""

@@ -22,6 +22,7 @@ from typing import IO, Any
 from workbench import imports
 from workbench.config import RunConfig
 from workbench.errors import ConnectionLost, MissingPackage, by_name
+from workbench.launchers.contract import Launcher
 from workbench.launchers.local import clean_environment
 from workbench.rundir import RunDirectory
 from workbench.rundir.files import tail
@@ -33,7 +34,7 @@ _FOLLOW_S = 3600.0  # for a busy cluster, and the first copy of a long history; 
 _TAIL_BYTES = 4000
 
 
-class RayLauncher:
+class RayLauncher(Launcher):
     """Starts supervisors on a Ray cluster, and follows runs there."""
 
     def __init__(self) -> None:
@@ -44,9 +45,6 @@ class RayLauncher:
         """See `Launcher`. Raises MissingPackage, or ConnectionLost if no cluster answers; it never starts one."""
         _check_packages("launcher='ray'", "ray", "cryptography")
         self._helper = _starter(config.address or "auto")
-
-    def check_name(self, name: str) -> None:
-        """See `Launcher`: it writes to the run's directory alone."""
 
     def start(self, run: RunDirectory) -> RayProcess:
         """See `Launcher`."""
