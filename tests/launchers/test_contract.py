@@ -17,6 +17,7 @@ from workbench.config import RunConfig
 from workbench.errors import EnvironmentFailed, InvalidInput
 from workbench.rundir import lock
 from workbench.running.starting import new_record
+from workbench.supervisor.hosts.host import Resources
 
 START_S = 240.0
 
@@ -144,8 +145,8 @@ def test_what_processes_need_is_said_in_the_same_words_everywhere(offer: Offer) 
              "actor_memory_gb": 0.05}
     config = RunConfig.build("testing/counting-v0", **CALM, **offer.fields).replaced(**words)
     launchers.checked(launchers.by_name(config.launcher), config)
-    assert str(launchers.Resources.of_learner(config)) == "0.5 CPUs, 0.1 GB of memory"
-    assert launchers.Resources.of_actor(config) == launchers.Resources(0.25, 0.0, 0.05)
+    assert str(Resources.of_learner(config)) == "0.5 CPUs, 0.1 GB of memory"
+    assert Resources.of_actor(config) == Resources(0.25, 0.0, 0.05)
 
 
 def test_an_address_is_refused_where_there_is_no_cluster(offer: Offer) -> None:

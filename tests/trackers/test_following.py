@@ -107,8 +107,7 @@ def test_a_later_process_goes_on_with_the_same_identity_where_the_last_one_was(r
         assert followed(run, kept).sent == 5
     assert followed(run, kept).sent == 0, "nothing is new"
     assert len({row.time_s for row in kept.rows}) == len(kept.rows) == 15
-    assert len({described.identity for described in kept.runs}) == 1
-    assert [described.again for described in kept.runs] == [False, True, True, True]
+    assert len(kept.runs) == 4 and len({described.identity for described in kept.runs}) == 1
 
 
 @pytest.mark.parametrize("takes", [0, 2, 5])

@@ -9,13 +9,13 @@ import pkgutil
 from workbench import imports, trackers
 from workbench.config import RunConfig, hardware
 from workbench.errors import InvalidInput, OutOfBounds, UnknownName
-from workbench.launchers.contract import Launched, Launcher, Resources
+from workbench.launchers.contract import Launched, Launcher
 
 # Every folder here is a launcher: `<name>/`, with the class `<Name>Launcher` in its `__init__`, loaded on first
 # use. A folder can be deleted, and with it its launcher.
 LAUNCHERS = tuple(sorted(module.name for module in pkgutil.iter_modules(__path__) if module.ispkg))
 
-__all__ = ["LAUNCHERS", "Launched", "Launcher", "Resources", "by_name", "checked"]
+__all__ = ["LAUNCHERS", "Launched", "Launcher", "by_name", "checked"]
 
 
 def by_name(name: str) -> Launcher:

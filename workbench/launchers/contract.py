@@ -2,8 +2,7 @@
 
 A launcher starts the supervisor of a run whose directory is complete. The supervisor outlives the process that started
 it, except where a launcher says otherwise. From then on the run is driven through its directory: scaling and stopping
-are calls to its supervisor, and the logs of learner and actors are in `logs`. `Resources` holds what a process needs:
-cpus, gpus and memory_gb, from the run's configuration.
+are calls to its supervisor, and the logs of learner and actors are in `logs`.
 """
 
 from __future__ import annotations
@@ -12,9 +11,6 @@ from typing import Protocol
 
 from workbench.config import RunConfig
 from workbench.rundir import RunDirectory
-from workbench.supervisor.hosts.host import Resources
-
-__all__ = ["Launched", "Launcher", "Resources"]
 
 
 class Launched(Protocol):
@@ -48,11 +44,11 @@ class Launcher(Protocol):
 
     def start(self, run: RunDirectory) -> Launched:
         """Start the run's supervisor and return at once."""
-        return ""
 
     def waits_for(self, run: RunDirectory) -> str:
         """What a run without a supervisor waits for, in words, if it begins by itself once that is there; "": it does
         not. Raises ConnectionLost for a cluster that does not answer."""
+        return ""
 
     def withdraw(self, run: RunDirectory) -> None:
         """Let a run without a supervisor no longer begin by itself. Raises ConnectionLost."""

@@ -23,7 +23,6 @@ class TrackedRun:
         created: unix time, s.
         config: every field by flat name, as it is now.
         tags: environment, algorithm, versions and machine, by name.
-        again: whether the service may know the identity already.
     """
 
     name: str
@@ -31,7 +30,6 @@ class TrackedRun:
     created: float
     config: Mapping[str, Any]
     tags: Mapping[str, str]
-    again: bool
 
 
 @dataclass(frozen=True)

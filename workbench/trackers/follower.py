@@ -38,7 +38,6 @@ class Follower:
         self._record, self._batch = _paths(run, name)
         make_private(self._record.parent)
         stored = read_record(self._record) if self._record.exists() else {}
-        self._again = bool(stored)
         self._identity = str(stored.get("identity") or f"{run.name}-{secrets.token_hex(4)}")
         self._place = Place(stored.get("rows", {}), int(stored.get("event", 0)), int(stored.get("sent", 0)))
         self._created = float(run.read()["created"])
@@ -47,7 +46,7 @@ class Follower:
     def begin(self) -> None:
         """Begin, or go on with, the service's run; then hand over what a process that died may have handed over."""
         self._remember(self._place)
-        self.where = self._tracker.begin(_described(self._run, self._identity, self._created, again=self._again))
+        self.where = self._tracker.begin(_described(self._run, self._identity, self._created))
         if self._batch.exists():
             data = json.loads(content(self._batch, largest=_LARGEST_BATCH))
             self._hand_over([Row(**row) for row in data["rows"]], Place(**data["place"]), again=True)
@@ -89,12 +88,12 @@ def alone(run: RunDirectory, name: str, *, wait_s: float) -> Iterator[bool]:
         yield mine
 
 
-def _described(run: RunDirectory, identity: str, created: float, *, again: bool) -> TrackedRun:
+def _described(run: RunDirectory, identity: str, created: float) -> TrackedRun:
     record, config = run.read(), run.config()
     fields: dict[str, Any] = {name: config.value(name) for name in config.all_settings()}
     facts = {**record.get("machine", {}), **record.get("versions", {})}
     tags = {"environment": config.environment, "algorithm": config.algorithm,
             **{str(name): str(value) for name, value in facts.items()}}
-    return TrackedRun(run.name, identity, created, fields, tags, again)
+    return TrackedRun(run.name, identity, created, fields, tags)
 
 

@@ -125,15 +125,13 @@ class RemoteChild:
         strategy: Ray's scheduling strategy for its hosts.
 
     Attributes:
-        host: the address of its node; "" while that is not known.
-        seat: that node; None while it is not known.
+        seat: its node; None while that is not known.
     """
 
     def __init__(self, task: Task, place: RayPlace, strategy: Any, resources: Resources) -> None:
         self.name = task.name
         self.restarts = -1
         self.started_at = 0.0
-        self.host = ""
         self.seat: Seat | None = None
         self.back_off = BackOff()
         self._task, self._place, self._strategy, self._resources = task, place, strategy, resources
@@ -156,8 +154,8 @@ class RemoteChild:
         if self._life is not None and self._pid is None and _is_ready(self._where):
             with suppress(Exception):
                 answer = _result(self._where)
-                self._pid, self.host = answer["pid"], answer["host"]
-                self.seat = Seat(answer["node"], self.host, read(answer["versions"]))
+                self._pid = answer["pid"]
+                self.seat = Seat(answer["node"], answer["host"], read(answer["versions"]))
         return self._pid if self.alive else None
 
     def waiting_s(self) -> float:
@@ -186,7 +184,7 @@ class RemoteChild:
         (self._place.run.logs / f"{self.name}.log").touch(mode=0o600)  # an actor's comes from its node when a life ends
         self._sent_addresses = self._place.published()
         self._life = self._actor.live.remote(files, first=self.restarts < 0)
-        self._where, self._pid, self.host, self.seat = self._actor.where.remote(), None, "", None
+        self._where, self._pid, self.seat = self._actor.where.remote(), None, None
         self.restarts += 1
         self.started_at = time.monotonic()
         self._asked_to_end = self._leaves = False
@@ -216,7 +214,7 @@ class RemoteChild:
             code, error, lost = answer["code"], answer["error"], ""
             self._store_log(answer["log"])
         except Exception as loss:
-            code, error, lost = -signal.SIGKILL, None, _loss(loss, self.host)
+            code, error, lost = -signal.SIGKILL, None, _loss(loss, self.seat)
         self._life = None
         if lost or self._leaves:
             self._release()
@@ -367,6 +365,6 @@ def _result(reference: Any) -> Any:
     return ray.get(reference, timeout=0.5)
 
 
-def _loss(error: Exception, host: str) -> str:
-    at = f" {host}" if host else ""
+def _loss(error: Exception, seat: Seat | None) -> str:
+    at = f" {seat.host}" if seat is not None else ""
     return f"the loss of its node{at} or of its host there ({type(error).__name__})"

@@ -117,12 +117,6 @@ class ProcessHost:
             if self._child is not None:
                 self._child.end(grace_s)
 
-    def expect_end(self, grace_s: float) -> None:
-        """See `Life.expect_end`."""
-        with self._guard:
-            if self._child is not None:
-                self._child.expect_end(grace_s)
-
     def kill(self) -> None:
         """See `Life.kill`."""
         with self._guard:
