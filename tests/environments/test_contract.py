@@ -10,7 +10,8 @@ import pytest
 from gymnasium.spaces import Box, Dict, Discrete, MultiBinary, MultiDiscrete, Tuple
 
 from workbench.environments import VectorEnvironment, make
-from workbench.environments.contract import random_actions, seeds_of
+from workbench.environments.contract import WithEndings, random_actions, seeds_of
+from workbench.errors import EnvironmentFailed
 from workbench.testing import CatchEnv, CountingEnv, check_environment
 from workbench.trajectory import ENDS, ActionSpec, EnvironmentSpec, Part
 
@@ -127,6 +128,15 @@ def test_it_keeps_the_contract(environment, options, happened, spec):
     seen = check_environment(environment, options=options, steps=steps)
     assert seen.steps == 3 * steps
     assert getattr(seen, happened) > 0
+
+
+@pytest.mark.parametrize("environment, options", [
+    ("ALE/Pong-v5", {"max_frames_per_episode": 80}), ("testing/counting-v0", {"episode_length": 3})], ids=title)
+def test_one_that_loses_its_endings_is_told(environment, options, monkeypatch):
+    skip_without_its_package(environment)
+    monkeypatch.setattr(WithEndings, "ending", lambda self, index: None)
+    with pytest.raises(EnvironmentFailed, match="the rule 'ending'"):
+        check_environment(environment, options=options, steps=30)
 
 
 @pytest.mark.parametrize("environment, options, happened, spec", ENVIRONMENTS, ids=title)

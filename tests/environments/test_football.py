@@ -11,7 +11,7 @@ import pytest
 import torch
 
 from workbench import environments
-from workbench.environments.contract import seeds_of
+from workbench.environments.contract import WithEndings, seeds_of
 from workbench.environments.football import family
 from workbench.environments.football.engine import EngineGames, Setup
 from workbench.environments.football.planes import PLANES, packed, picture
@@ -66,6 +66,13 @@ def test_every_scenario_has_a_name_that_envpool_knows() -> None:
 def test_it_keeps_the_contract() -> None:
     seen = check_environment(CLOSE, steps=110)
     assert seen.episodes > 0
+
+
+@pytest.mark.full
+def test_games_that_lose_their_endings_are_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(WithEndings, "ending", lambda self, index: None)
+    with pytest.raises(EnvironmentFailed, match="the rule 'ending'"):
+        check_environment(CLOSE, steps=110)
 
 
 @pytest.mark.full

@@ -45,9 +45,10 @@ def test_processes_change_no_step(environment):
     named = isinstance(environment, str)
     options = {"max_episode_steps": 12} if named else {}
     made = functools.partial(make, environment if named else "mine", num_envs=5, seed=3, options=options,
-                             factory=None if named else environment)
+                             factory=None if named else environment, show="endings")
     with contextlib.closing(made()) as plain, contextlib.closing(made(processes=2)) as spread:
-        assert (spread.spec, spread.action_names, spread.fps) == (plain.spec, plain.action_names, plain.fps)
+        for name in ("spec", "action_names", "fps", "keeps_endings"):
+            assert getattr(spread, name) == getattr(plain, name)
         one, other, random, cut_off = plain.reset(), spread.reset(), np.random.default_rng(0), 0
         for _ in range(40):
             for name in FIELDS:

@@ -14,7 +14,7 @@ import psutil
 import pytest
 
 from workbench.environments import make
-from workbench.environments.contract import seeds_of
+from workbench.environments.contract import WithEndings, seeds_of
 from workbench.errors import EnvironmentFailed, OutOfBounds, ShapeMismatch, UnknownName
 from workbench.testing import check_environment
 from workbench.trajectory import ENDS, Flags
@@ -110,6 +110,13 @@ def test_a_cut_off_episode_has_the_frame_at_its_limit_as_final_observation(in_tm
 def test_the_scenarios_keep_the_contract() -> None:
     seen = check_environment("vizdoom/basic", steps=160)
     assert seen.truncated > 0 and seen.episodes > seen.truncated
+
+
+@pytest.mark.full
+def test_games_that_lose_their_endings_are_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(WithEndings, "ending", lambda self, index: None)
+    with pytest.raises(EnvironmentFailed, match="the rule 'ending'"):
+        check_environment("vizdoom/basic", steps=20, options={"max_frames_per_episode": 40})
 
 
 @pytest.mark.full

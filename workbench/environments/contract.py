@@ -97,8 +97,13 @@ class VectorEnvironment(Protocol):
 
 
 class WithEndings:
-    """A vector that keeps the endings of its last step in `_endings`, by index, where it was made with `show`."""
+    """A vector that keeps the endings of its last step in `_endings`, by index, where it `keeps_endings`.
 
+    Attributes:
+        keeps_endings: whether `ending` returns how episodes ended: it was made with `show`.
+    """
+
+    keeps_endings: bool
     _endings: dict[int, Ending]
 
     def ending(self, index: int) -> Ending | None:

@@ -90,6 +90,7 @@ class AtariFromStarts(WithEndings):
     """
 
     fps = RAW_FRAMES_PER_SECOND / FRAMES_PER_STEP
+    keeps_endings = True  # always
 
     def __init__(self, name: str, starts: Starts, *, dealt: Sequence[Sequence[int]], options: AtariOptions) -> None:
         self.num_envs = len(dealt)

@@ -94,7 +94,7 @@ class AtariVector(WithEndings):
         build = partial(_native, game, num_envs=num_envs, threads=threads, options=options)
         self._native: Any = build(img_height=SCREEN[0], img_width=SCREEN[1], grayscale=True)
         self._screens = ColourScreens(build, name=name, size=screen_size(game)) if show == "frames" else None
-        self._keeps_endings = show is not None
+        self.keeps_endings = show is not None
         self.num_envs = num_envs
         self.spec = EnvironmentSpec(
             name, (1, *SCREEN), "uint8", int(self._native.single_action_space.n), FRAME_STACK, FRAMES_PER_STEP)
@@ -135,7 +135,7 @@ class AtariVector(WithEndings):
         self._steps[over] = 0
         if self._screens is not None:
             self._screens.step(actions, grey=observation, reward=reward, over=over, lives=lives)
-        if self._keeps_endings:
+        if self.keeps_endings:
             self._endings = {index: self._ending(index, info["final_obs"]) for index in np.flatnonzero(over).tolist()}
         batch = StepBatch(observation, reward.astype(np.float32), flags)
         if self._steps.max() >= self._limit_steps:
@@ -152,7 +152,7 @@ class AtariVector(WithEndings):
         batch.observation[late] = observation[late]
         if self._screens is not None:
             self._screens.reset(keep, batch.observation, mask=late)
-        if self._keeps_endings:
+        if self.keeps_endings:
             self._endings |= {index: self._ending(index, final) for index in batch.final_index.tolist()}
         batch.flags[late] = Flags.TRUNCATED | Flags.START
         self._lives = info["lives"]

@@ -130,7 +130,7 @@ class DmlabVector(WithEndings):
         self.fps = FRAMES_PER_SECOND / options.frame_skip
         self._name, self._seed, self._skip = name, seed, options.frame_skip
         self._instructed = options.instruction == "on" or (options.instruction == "auto" and gives_instructions(level))
-        self._keeps_endings = show is not None
+        self.keeps_endings = show is not None
         self._endings: dict[int, Ending] = {}  # of the last step, by index
         self._labs: list[Any] = []
         try:
@@ -185,7 +185,7 @@ class DmlabVector(WithEndings):
                 called(self._name, index, "observations", self._observe, index, batch.observation[index])
                 continue
             batch.flags[index] = _ENDED
-            if self._keeps_endings:
+            if self.keeps_endings:
                 self._endings[index] = Ending(before[index].copy(), self._frames[index].copy())
             called(self._name, index, "reset", self._begin, index, batch.observation[index])
         if not np.isfinite(batch.reward).all():

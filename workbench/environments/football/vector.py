@@ -77,7 +77,7 @@ class FootballVector(WithEndings):
         self._games = games
         self._screens = screens
         self._seed = seed
-        self._keeps_endings = show is not None
+        self.keeps_endings = show is not None
         self._observation: Array | None = None  # the last one
         self._endings: dict[int, Ending] = {}  # of the last step, by row
 
@@ -105,7 +105,7 @@ class FootballVector(WithEndings):
     def _renew(self, batch: StepBatch, over: Array, cut_off: Array) -> None:
         """Begins the games in the mask `over` anew, in place; adds the final observations of those in `cut_off`."""
         ended, late = (np.repeat(mask, self.spec.agents) for mask in (over, cut_off))
-        if self._keeps_endings:
+        if self.keeps_endings:
             self._endings = {row: Ending(batch.observation[row].copy(), self.render(row))
                              for row in np.flatnonzero(ended).tolist()}
         if late.any():

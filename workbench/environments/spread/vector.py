@@ -50,6 +50,7 @@ class SpreadVector:
         self, name: str, factory_call: Callable[..., Any], *, num_envs: int, seed: int, processes: int, show: Show
     ) -> None:
         self.num_envs, self._name, self._seed = num_envs, name, seed
+        self.keeps_endings = show is not None
         self._workers: list[_WorkerProcess] = []
         code = code_by_value.dumps(factory_call)
         bounds = np.linspace(0, num_envs, min(processes, num_envs) + 1).round().astype(int).tolist()

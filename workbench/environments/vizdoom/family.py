@@ -72,7 +72,7 @@ class VizdoomVector(WithEndings):
         self.fps = FRAMES_PER_SECOND / options.frame_skip
         self._name = name
         self._seed = seed
-        self._keeps_endings = show is not None
+        self.keeps_endings = show is not None
         self._endings: dict[int, Ending] = {}  # of the last step, by index
         self._shrink = shrinking(*SCREEN, options.height, options.width)
         workers = min(threads, num_envs)
@@ -135,7 +135,7 @@ class VizdoomVector(WithEndings):
         if cut_off:
             batch.final_index = np.array(cut_off, np.int32)
             batch.final_observation = np.stack([self._shrink(finals[index]) for index in cut_off])
-        if self._keeps_endings:
+        if self.keeps_endings:
             self._endings = {index: Ending(self._shrink(final), _picture(final)) for index, final in finals.items()}
         return batch
 
