@@ -169,7 +169,7 @@ def test_the_opponents_checkpoint_stays_when_its_run_is_pruned(tmp_path):
     shutil.rmtree(tmp_path / "theirs")
     assert frozen_copy.kept(run, str(given.path)).path == copied.path
     player = load_player(ours, num_envs=2, seed=0)
-    for name, tensor in player.opponent.network.state_dict().items():
+    for name, tensor in player.opponent.policy.network.state_dict().items():
         np.testing.assert_array_equal(tensor.numpy(), weights[name])
 
 

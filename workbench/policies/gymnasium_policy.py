@@ -33,8 +33,7 @@ class Policy:
         self._layout = minigrid.layout_of(env, self.spec.name) or layout_of(env.observation_space, self.spec.name)
         actions, self._given = actions_of(env.action_space, self.spec.name)
         _check_spaces(self.spec, spec_of(self.spec.name, self._layout, actions))
-        self._player = Player(
-            loaded.network, loaded.algorithm, loaded.spec, config=loaded.config, num_envs=1, seed=seed)
+        self._player = Player(loaded, num_envs=1, seed=seed)
         self._starts = True
 
     def reset(self) -> None:

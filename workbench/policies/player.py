@@ -42,6 +42,7 @@ class Player:
     """A policy that plays N environments: the per-environment memory (frames, state, action) and the network.
 
     Attributes:
+        policy: whose actions it takes.
         opponent: plays the rows `theirs` of the games, sampling its actions; None: nobody does.
         theirs: bool [N].
     """
@@ -51,21 +52,15 @@ class Player:
     inputs: tuple[Any, ...]  # of the network at the last step: observation, previous action, reward, start, state
     output: NetworkOutput  # at the last step, T=1
 
-    def __init__(
-        self, network: nn.Module, algorithm: algorithms.Algorithm, spec: EnvironmentSpec, *, config: LearningConfig,
-        num_envs: int, seed: int,
-    ) -> None:
-        self.network = network.eval().requires_grad_(False)
-        self.config = config
-        self.spec = spec
+    def __init__(self, policy: Policy, *, num_envs: int, seed: int) -> None:
+        self.policy, spec = policy, policy.spec
         self.theirs = np.zeros(num_envs, bool)
-        self.algorithm = algorithm
         self._roles = algorithms.Roles.evaluating(num_envs)
         self._generator = torch.Generator().manual_seed(seed)
-        self.state: State = network.initial_state(num_envs)  # type: ignore[operator]  # after the last step
+        self.state: State = policy.network.initial_state(num_envs)  # type: ignore[operator]  # after the last step
         dtype = getattr(torch, spec.observation_dtype)
         self._stack = torch.zeros((num_envs, spec.frame_stack, *spec.observation_shape), dtype=dtype)
-        self._policy = distribution_of(spec.actions)
+        self._distribution = distribution_of(spec.actions)
         self._action = torch.zeros((num_envs, *spec.actions.shape), dtype=getattr(torch, spec.actions.dtype))
 
     @property
@@ -85,10 +80,10 @@ class Player:
         self._stack = push_frames(self._stack, observation=observation, start=start)
         reward = torch.from_numpy(step.reward.astype(np.float32))
         self.inputs = (join_frames(self._stack)[None], self._action[None], reward[None], start[None], self.state)
-        self.output, self.state = self.network(*self.inputs)
-        self._action, _ = self.algorithm.act(self.output, roles=self._roles, greedy=greedy, generator=self._generator,
-                                               config=self.config)
-        sent: Array = self._policy.to_environment(self._action).numpy()
+        self.output, self.state = self.policy.network(*self.inputs)
+        self._action, _ = self.policy.algorithm.act(
+            self.output, roles=self._roles, greedy=greedy, generator=self._generator, config=self.policy.config)
+        sent: Array = self._distribution.to_environment(self._action).numpy()
         if self.opponent is not None:
             sent = sent.copy()  # of choices it is our own memory
             sent[self.theirs] = self.opponent.act(step, greedy=False)[self.theirs]
@@ -97,23 +92,19 @@ class Player:
     @torch.inference_mode()
     def did(self, row: int, action: Array) -> None:
         """Environment `row` was given `action` [*action], as it takes it, in the place of what `act` returned."""
-        self._action[row] = self._policy.from_environment(torch.as_tensor(action, dtype=self._action.dtype))
+        self._action[row] = self._distribution.from_environment(torch.as_tensor(action, dtype=self._action.dtype))
 
 
 def load_player(checkpoint: Checkpoint, *, num_envs: int, seed: int) -> Player:
     """The player of a checkpoint, against the opponent that its run has. Raises CheckpointCorrupt, NetworkFailed, and
     InvalidInput where the opponent's checkpoint is gone."""
     policy, config = load_policy(checkpoint), checkpoint.config
-    player = _player(policy, num_envs=num_envs, seed=seed)
+    player = Player(policy, num_envs=num_envs, seed=seed)
     if config.opponent is not None:
         against = load_opponent(frozen_opponent.known(checkpoint, config.opponent), policy.spec)
-        player.opponent = _player(against, num_envs=num_envs, seed=seed + 1)
+        player.opponent = Player(against, num_envs=num_envs, seed=seed + 1)
         player.theirs = roles.opposing(np.arange(num_envs), config, policy.spec.agents)
     return player
-
-
-def _player(policy: Policy, *, num_envs: int, seed: int) -> Player:
-    return Player(policy.network, policy.algorithm, policy.spec, config=policy.config, num_envs=num_envs, seed=seed)
 
 
 def load_opponent(checkpoint: Checkpoint, spec: EnvironmentSpec) -> Policy:

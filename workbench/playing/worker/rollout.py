@@ -163,7 +163,7 @@ def next_view(
 
 def thoughts_of(player: Player) -> dict[str, Any]:
     """The policy's output at the last step, by the name of its array in the rollout."""
-    output = player.algorithm.outlook(player.output, config=player.config)
+    output = player.policy.algorithm.outlook(player.output, config=player.policy.config)
     rows = {"values": output.value[0, 0].numpy(), SCORES[output.kind]: output.scores[0, 0].numpy()}
     if player.state:
         rows["state_norm"] = torch.cat([part[0].float().flatten() for part in player.state]).norm().numpy()

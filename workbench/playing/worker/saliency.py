@@ -64,12 +64,13 @@ class _NetworkView:
 
     def __init__(self, player: Player, spec: EnvironmentSpec, part: Part) -> None:
         self.part, self.spec = part, spec
-        self._player, self._network = player, player.network
+        self._player = player
+        self._network = network = player.policy.network
         self._statistics: dict[str, nn.Module] = {}
-        if spec.parts and isinstance(player.network, Observed):
-            self._network = player.network.network
+        if spec.parts and isinstance(network, Observed):
+            self._network = network.network
             vectors = (each.name for each in spec.seen if each.dtype == "float32")
-            self._statistics = dict(zip(vectors, player.network.statistics.values(), strict=False))
+            self._statistics = dict(zip(vectors, network.statistics.values(), strict=False))
 
     @property
     def value(self) -> Tensor:
@@ -96,15 +97,15 @@ class _NetworkView:
 
     def preference(self, output: NetworkOutput, action: Array) -> Tensor:
         """The preference of `output` for the action, [1, B]."""
-        player = self._player
-        return player.algorithm.preference(output, action=torch.as_tensor(action), config=player.config)
+        policy = self._player.policy
+        return policy.algorithm.preference(output, action=torch.as_tensor(action), config=policy.config)
 
     def _seen(self) -> dict[str, Tensor]:
         """All parts of the last observation by name, [1, 1, *seen]."""
         observation = self._player.inputs[0][:, :1]
         if not self.spec.parts:
             return {"": observation}
-        parts = cast(Observed, self._player.network).decoded(observation)
+        parts = cast(Observed, self._player.policy.network).decoded(observation)
         return parts if isinstance(parts, dict) else {"": parts}
 
 
