@@ -289,6 +289,34 @@ def test_an_outage_of_the_storage_keeps_no_run_that_is_here_from_going_on(
         resumed.stop()
 
 
+@pytest.mark.parametrize("storage_here", ["", "file:///elsewhere"])
+def test_the_url_of_another_run_never_stands_for_the_run_of_that_name_that_is_here(
+    storage_here: str, home: Path, tmp_path: Path
+) -> None:
+    url = f"file://{tmp_path}/colleague"
+    save(made().checkpoints, frames=100)
+    Storage(url).keep(rundir.find("pong"))
+    shutil.rmtree(rundir.find("pong").path)
+    ours = made(created=8.0, config=RunConfig.build("CartPole-v1", storage=storage_here).to_json())
+    with pytest.raises(StorageFailed, match=r"colleague/pong is another run than 'pong' .*wb\.resume\('pong'\)"):
+        wb.resume(f"{url}/pong")
+    assert ours.read()["state"] == "stopped"
+    with pytest.raises(RunNotFound, match="there is no run 'pong' at"):
+        storage.restored(f"file://{tmp_path}/empty/pong")
+    ours.write(created=7.0)
+    assert storage.restored(f"{url}/pong") == "pong", "the same run, which was copied there"
+
+
+@pytest.mark.parametrize("own", ["file://{folder}", "{folder}", "file://{folder}/"])
+def test_a_run_that_is_here_is_told_by_its_own_folder_also_while_that_is_away(
+    own: str, home: Path, tmp_path: Path, asked: list[str]
+) -> None:
+    folder = f"{tmp_path}/away/kept"
+    made(config=RunConfig.build("CartPole-v1", storage=own.format(folder=folder)).to_json())
+    assert storage.restored(f"file://{folder}/pong") == "pong"
+    assert asked == []
+
+
 def test_a_launch_asks_the_storage_for_its_runs_once(home: Path, tmp_path: Path, asked: list[str]) -> None:
     for number in (1, 2):
         save(made(f"counting-vtrace-{number}").checkpoints, frames=100)

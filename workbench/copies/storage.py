@@ -14,7 +14,7 @@ from contextlib import suppress
 from pathlib import Path, PurePosixPath
 from typing import Any
 
-from workbench import checkpoints
+from workbench import checkpoints, rundir
 from workbench.copies import run_copy
 from workbench.errors import InvalidInput, MissingPackage, StorageFailed
 from workbench.rundir import RunDirectory
@@ -51,6 +51,17 @@ class Storage:
         if record is not None and record.get("created") != created:
             raise StorageFailed(f"{self.url} has another run {name!r}, which stays as it is. Go on with it: "
                                 f"wb.resume('{self.url}/{name}'); or choose another name, or another folder.")
+
+    def check_copy(self, run: RunDirectory) -> None:
+        """Raises StorageFailed if what is kept under the run's name is another run's, or cannot be reached; RunNotFound
+        if nothing is."""
+        record = self._record(run.name)
+        if record is None:
+            raise run_copy.not_there(run.name, f"at {self.url}", self.names())
+        if record.get("created") != run.read().get("created"):
+            raise StorageFailed(f"{self.url}/{run.name} is another run than {run.name!r} of this machine, which stays "
+                                f"as it is. Go on with the one here: wb.resume({run.name!r}); or move it to the trash "
+                                f"first: wb.attach({run.name!r}).delete().")
 
     def keep(self, run: RunDirectory) -> int | None:
         """Copy the run's newest good checkpoint, and all that belongs to it. Returns its frames; None if it was there.
@@ -156,14 +167,22 @@ class Storage:
                              "URL, the network, and the credentials in the environment.")
 
 
+def _folder(url: str) -> str:
+    """The URL of a folder, as it is compared: a folder of files has two."""
+    return url.removeprefix("file://").rstrip("/")
+
+
 def restored(url: str, *, trust_code: bool = False) -> str:
     """Copies the run at `url`, "s3://bucket/folder/name", to this machine, unless it is here already. Returns its name.
 
     Raises RunNotFound with the nearest name, CheckpointCorrupt without a whole checkpoint, AccessDenied for code that
-    was typed in a cell unless `trust_code`, StorageFailed.
+    was typed in a cell unless `trust_code`, StorageFailed, also where another run of that name is here.
     """
     folder, _, name = url.rstrip("/").rpartition("/")
     if run_copy.is_here(name):
+        run = rundir.find(name)
+        if _folder(run.config().storage) != _folder(folder):  # its own need not answer now
+            Storage(folder).check_copy(run)
         return name
     with tempfile.TemporaryDirectory(prefix="rl-workbench-") as into:
         Storage(folder).fetch(name, Path(into))

@@ -129,8 +129,7 @@ def resume(
 
     Args:
         name: of a run of this machine; its address on a cluster, "ray://HOST:PORT/NAME", where it then goes on; or the
-            URL of its copy in `storage`, "s3://bucket/runs/pong", which is copied here first unless a run of that name
-            is here.
+            URL of its copy in `storage`, "s3://bucket/runs/pong", which is copied here first unless the run is here.
         algorithm: the mended class of an algorithm of your own, in place of the one of that name that the run has;
             None: that one. It keeps the run's values, but where the run had an old default and the class has a new
             one. If it fails before the run trains, the run stays what it was.
@@ -144,6 +143,7 @@ def resume(
         InvalidInput: a change is wrong, the run has reached total_frames, or it has no checkpoint and the one that it
             starts from was deleted; nothing was started.
         AccessDenied: it is another user's, or needs code that no launch of yours on this machine wrote.
+        StorageFailed: its copy cannot be read, or the run of that name that is here is another one.
         and, while it starts, the errors of `launch`.
     """
     from workbench.copies.storage import is_url, restored
