@@ -140,7 +140,7 @@ def looks(run: wb.Run) -> tuple[Any, ...]:
         ({"name": "../old"}, InvalidInput, "cannot name a run"),
         ({"launcher": "lokal"}, UnknownName, "Did you mean 'local'"),
         ({"checkpoint": 3}, InvalidInput, "checkpoint=3 is none. Give one of run.checkpoints"),
-        ({"checkpoint": "000000000003"}, InvalidInput, "there is no checkpoint in .*000000000003"),
+        ({"checkpoint": "000000000003"}, UnknownName, r"old has no checkpoint '000000000003'\..* It(s| has)"),
     ],
 )
 def test_what_a_fork_cannot_do_is_said_before_anything_is_started(run: wb.Run, arguments, error, text) -> None:
@@ -173,6 +173,12 @@ def test_a_checkpoint_of_another_run_or_a_damaged_one_leaves_nothing(run: wb.Run
     assert _own(run.directory, f"old@{made.path.name}").path == made.path
     with pytest.raises(UnknownName, match="unknown checkpoint '7'"):
         run.fork("old@7", name="never")
+    misspelt = f"{made.path.name[:-1]}x"
+    with pytest.raises(UnknownName, match=rf"^old has no checkpoint '{misspelt}'\. Did you mean '[0-9]{{12}}'\? "
+                                          rf"Its newest: .*{made.path.name}\.$"):
+        run.fork(misspelt, name="never")
+    with pytest.raises(InvalidInput, match=f"there is no checkpoint in {tmp_path}/x"):
+        run.fork(f"{tmp_path}/x", name="never")
     for given in (elsewhere, str(elsewhere), checkpoints.at(elsewhere)):
         with pytest.raises(InvalidInput, match="is not a checkpoint of old. Fork the run that wrote it"):
             run.fork(given, name="never")
@@ -182,7 +188,7 @@ def test_a_checkpoint_of_another_run_or_a_damaged_one_leaves_nothing(run: wb.Run
     with pytest.raises(CheckpointCorrupt, match=rf"{made.path}/model\.safetensors was changed"):
         run.fork(made, name="never")
     shutil.rmtree(made.path)
-    with pytest.raises(InvalidInput, match="there is no checkpoint in"):
+    with pytest.raises(InvalidInput, match=f"there is no checkpoint in {made.path}"):
         run.fork(made, name="never")
     assert not (rundir.home() / "runs" / "never").exists()
 

@@ -7,6 +7,7 @@ checkpoint when the old run is pruned or deleted. run.json is written last: an i
 
 from __future__ import annotations
 
+import os
 import re
 from contextlib import closing
 from pathlib import Path
@@ -15,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 from workbench import checkpoints, launchers, rundir
 from workbench.checkpoints import Checkpoint
 from workbench.config import REPLAY_S, WEIGHT_FIELDS, RunConfig, Setting, unknown_field
-from workbench.errors import InvalidInput, RunExists, RunNotAlive
+from workbench.errors import InvalidInput, RunExists, RunNotAlive, UnknownName, nearest
 from workbench.replay import demonstration_file
 from workbench.rundir import RunDirectory, sealed
 from workbench.running import waiting
@@ -34,6 +35,7 @@ from workbench.running.starting import (
 if TYPE_CHECKING:
     from workbench.running.handle import Run
 
+_LISTED = 8  # checkpoints in a message
 _UNROLLS = ("unroll_length", "burn_in")  # fields on which stored unrolls depend, beside those of weights
 
 
@@ -106,18 +108,31 @@ def _source(
 
 
 def _own(directory: RunDirectory, source: Checkpoint | str | Path) -> Checkpoint:
-    """The checkpoint of that run: itself, by its folder, by that folder's name, or as "RUN@NAME". Raises InvalidInput.
-    """
+    """The checkpoint of that run: itself, by its folder, by that folder's name, or as "RUN@NAME". Raises InvalidInput,
+    UnknownName."""
     if not isinstance(source, Checkpoint | str | Path):
         raise InvalidInput(f"checkpoint={source!r} is none. Give one of run.checkpoints, its folder, or that folder's "
                            "name.")
-    path = directory.checkpoints / source if isinstance(source, (str, Path)) else source.path
     of_run = isinstance(source, str) and run_and_checkpoint(source)[1]
-    checkpoint = chosen_checkpoint(source) if of_run else checkpoints.at(path if path.exists() else Path(str(source)))
+    checkpoint = chosen_checkpoint(source) if of_run else checkpoints.at(_folder_of(directory, source))
     if checkpoint.path.parent.resolve() != directory.checkpoints.resolve():
         raise InvalidInput(f"{checkpoint.path} is not a checkpoint of {directory.name}. Fork the run that wrote it, or "
                            "start from its weights: wb.launch(..., checkpoint=...).")
     return checkpoint
+
+
+def _folder_of(directory: RunDirectory, source: Checkpoint | str | Path) -> Path:
+    """The folder of a checkpoint, which may be gone. Raises UnknownName for a name that is none of the run's."""
+    if isinstance(source, Checkpoint):
+        return source.path
+    for folder in (directory.checkpoints / source, Path(source)):
+        if os.path.exists(folder):  # False also for a name that is too long
+            return folder
+    if Path(source).name != str(source):
+        return Path(source)
+    names = [checkpoint.path.name for checkpoint in checkpoints.every(directory.checkpoints)]
+    newest = f"Its newest: {', '.join(names[-_LISTED:])}." if names else "It has none yet."
+    raise UnknownName(f"{directory.name} has no checkpoint {str(source)!r}.{nearest(source, names)} {newest}")
 
 
 def config_of_fork(before: RunConfig, changes: dict[str, Any], *, frames: int, replay: bool) -> RunConfig:
