@@ -61,6 +61,9 @@ class Distribution(Protocol):
 class _Choices:
     """What all distributions over choices have in common."""
 
+    def to_environment(self, actions: Tensor) -> Tensor:
+        return actions
+
     def from_environment(self, actions: Tensor) -> Tensor:
         return actions
 
@@ -100,49 +103,6 @@ class Categorical(_Choices):
         """One-hot, [..., n]."""
         return F.one_hot(actions, self.n).float()
 
-    def to_environment(self, actions: Tensor) -> Tensor:
-        return actions
-
-
-class MultiDiscrete(_Choices):
-    """K choices side by side, of n_1, ..., n_K; parameters are their logits one after another."""
-
-    def __init__(self, sizes: tuple[int, ...]) -> None:
-        self.sizes = list(sizes)
-        self._parts = [Categorical(size) for size in sizes]
-
-    def sample(self, parameters: Tensor, *, generator: torch.Generator | None) -> Tensor:
-        """int64 [..., K]."""
-        return torch.stack([part.sample(logits, generator=generator) for part, logits in self._split(parameters)], -1)
-
-    def mode(self, parameters: Tensor) -> Tensor:
-        return torch.stack([part.mode(logits) for part, logits in self._split(parameters)], -1)
-
-    def log_prob(self, parameters: Tensor, *, actions: Tensor) -> Tensor:
-        """Σ log π_k(a_k)."""
-        return torch.stack([part.log_prob(logits, actions=action) for (part, logits), action
-                            in zip(self._split(parameters), actions.unbind(-1), strict=True)]).sum(0)
-
-    def entropy(self, parameters: Tensor) -> Tensor:
-        """Σ H[π_k]."""
-        return torch.stack([part.entropy(logits) for part, logits in self._split(parameters)]).sum(0)
-
-    def kl(self, behaviour: Tensor, target: Tensor) -> Tensor:
-        """Σ KL(μ_k ‖ π_k)."""
-        pairs = zip(self._split(behaviour), self._split(target), strict=True)
-        return torch.stack([part.kl(mu, pi) for (part, mu), (_, pi) in pairs]).sum(0)
-
-    def encode(self, actions: Tensor) -> Tensor:
-        """Concatenated one-hots, [..., Σ n_k]."""
-        pairs = zip(self._parts, actions.unbind(-1), strict=True)
-        return torch.cat([part.encode(action) for part, action in pairs], -1)
-
-    def to_environment(self, actions: Tensor) -> Tensor:
-        return actions
-
-    def _split(self, parameters: Tensor) -> list[tuple[Categorical, Tensor]]:
-        return list(zip(self._parts, torch.split(parameters, self.sizes, -1), strict=True))
-
 
 class Bernoulli(_Choices):
     """K switches; parameters are the logits of 1, [..., K]."""
@@ -174,9 +134,6 @@ class Bernoulli(_Choices):
     def encode(self, actions: Tensor) -> Tensor:
         """0 or 1, [..., K]."""
         return actions.float()
-
-    def to_environment(self, actions: Tensor) -> Tensor:
-        return actions
 
 
 class TanhNormal:
@@ -331,6 +288,16 @@ class Mixed:
         return [(part, own) for (_, part), own in zip(self._parts, every, strict=True)]
 
 
+class MultiDiscrete(_Choices, Mixed):
+    """K choices side by side, of n_1, ..., n_K; parameters are their logits one after another. Actions are int64."""
+
+    def __init__(self, sizes: tuple[int, ...]) -> None:
+        super().__init__([ActionSpec("categorical", (size,)) for size in sizes])
+
+    def _joined(self, actions: list[Tensor]) -> Tensor:
+        return torch.stack(actions, -1)
+
+
 CATEGORICAL = Categorical()
 
 
@@ -351,14 +318,14 @@ def preference_of(parameters: Tensor, action: Tensor, *, actions: ActionSpec) ->
 
     Of numbers it is the sum of their middles, because the density's slope at its mode is 0.
     """
-    distribution = distribution_of(actions)
-    if isinstance(distribution, Mixed):
+    if actions.kind == "mixed":
         every = torch.split(parameters, [part.actions.parameters for part in actions.parts], -1)
-        return torch.stack([preference_of(own, taken, actions=part.actions) for own, taken, part
-                            in zip(every, distribution.split(action), actions.parts, strict=True)]).sum(0)
+        taken = Mixed([part.actions for part in actions.parts]).split(action)
+        return torch.stack([preference_of(own, columns, actions=part.actions) for own, columns, part
+                            in zip(every, taken, actions.parts, strict=True)]).sum(0)
     if actions.kind == "tanh_normal":
         return scores_of(parameters, actions).sum(-1)
-    return distribution.log_prob(parameters, actions=action.expand(*parameters.shape[:-1], *action.shape))
+    return distribution_of(actions).log_prob(parameters, actions=action.expand(*parameters.shape[:-1], *action.shape))
 
 
 def distribution_of(actions: ActionSpec) -> Distribution:
