@@ -34,15 +34,32 @@ def choose(
 def _compiling(config: RunConfig, kind: str, *, precision: str, compiled: Path | None) -> Device:
     """The device of torch_tpu for a TPU where that is installed, otherwise that of torch_xla. It acquires the chip."""
     package = "torch_tpu" if kind == "tpu" and hardware.version("torch_tpu") else "torch_xla"
+    _check_alone(config, kind, "one chip" if package == "torch_tpu" else "all chips of its machine")
     compiler = f"{package} {hardware.version(package)}, torch {torch.__version__}"
     graphs = None if compiled is None else CompiledGraphs(compiled, compiler=compiler)
     if package == "torch_tpu":
-        from workbench.learner.devices import tpu
+        from workbench.learner.devices.tpu import TpuDevice
 
-        return tpu.for_run(config, precision=precision, graphs=graphs)
-    from workbench.learner.devices import xla
+        return TpuDevice(precision=precision, graphs=graphs)
+    from workbench.learner.devices.xla import XlaDevice
 
-    return xla.for_run(config, kind, precision=precision, graphs=graphs)
+    device = XlaDevice(kind, precision=precision, graphs=graphs)
+    device.check(config)
+    return device
+
+
+def _check_alone(config: RunConfig, kind: str, driven: str) -> None:
+    """Raises OutOfBounds for another learner or another device of inference, before the chip is taken.
+
+    Args:
+        driven: what one learner drives.
+    """
+    if config.learners > 1:
+        raise OutOfBounds(f"learners={config.learners} with device={kind!r}: one learner drives {driven}. "
+                          "Choose learners=1, or device='cuda' or 'cpu'.")
+    if config.inference_device:
+        raise OutOfBounds(f"inference_device={config.inference_device!r} with device={kind!r}: inference runs in the "
+                          "process that owns the chip, on that chip. Leave it out.")
 
 
 def for_inference(config: RunConfig, training: Device, *, own_network: bool = False) -> Device:

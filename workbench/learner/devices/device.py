@@ -16,7 +16,7 @@ import numpy as np
 import torch
 
 from workbench.algorithms.batch import Batch
-from workbench.config import RunConfig
+from workbench.learner.devices.compiled_graphs import CompiledGraphs
 from workbench.learner.devices.recording import WorkRecorder, to_log
 from workbench.trajectory import Array
 
@@ -39,6 +39,7 @@ class Device:
     lags = keeps_frames = compiles = False
     foreach, fused, capturable = True, True, False
     matrices = ""
+    _graphs: CompiledGraphs | None = None  # of a device that compiles, if they are kept
 
     def __init__(self, kind: str = "cpu", *, precision: str, pads: bool | None = None) -> None:
         self.torch = torch.device(kind)
@@ -46,9 +47,6 @@ class Device:
         self.precision = precision
         self.pads = self.kind != "cpu" if pads is None else pads
         self.tell: Callable[[str], None] = to_log
-
-    def check(self, config: RunConfig) -> None:
-        """Raises OutOfBounds if it cannot train with `config`."""
 
     def padded(self, rows: int) -> int:
         """Rows of a batch of `rows` on the device: the next power of two, or `rows` if it does not pad."""
@@ -127,6 +125,8 @@ class Device:
 
     def checkpointed(self) -> None:
         """Called after each checkpoint: what was compiled so far is kept for a resume."""
+        if self._graphs is not None:
+            self._graphs.seal(self.tell)
 
     def memory_gb(self) -> float:
         """The accelerator's memory in use by this process; 0 on a CPU."""

@@ -21,7 +21,6 @@ from typing import Any
 import torch
 
 from workbench import imports
-from workbench.config import RunConfig
 from workbench.errors import MissingPackage, OutOfBounds
 from workbench.learner.devices.compiled_graphs import CompiledGraphs
 from workbench.learner.devices.device import Device
@@ -89,28 +88,12 @@ class TpuDevice(Device):
         return {"xla_compilations": float(self._tpu._get_cache_misses()),
                 "xla_cached": float(self._tpu._get_cache_hits())}
 
-    def checkpointed(self) -> None:
-        """See `Device`."""
-        if self._graphs is not None:
-            self._graphs.seal(self.tell)
-
     def total_memory_gb(self) -> float:
         """The chip's memory; 0 of a chip that torch_tpu does not know. What of it is in use torch_tpu does not say."""
         try:
             return float(self._tpu.get_device_properties().total_memory / 2**30)
         except RuntimeError:
             return 0.0
-
-
-def for_run(config: RunConfig, *, precision: str, graphs: CompiledGraphs | None = None) -> TpuDevice:
-    """The device of a run's only learner. Raises the errors of `TpuDevice`, and OutOfBounds for other settings."""
-    if config.learners > 1:
-        raise OutOfBounds(f"learners={config.learners} with device='tpu': one learner drives one chip. "
-                          "Choose learners=1, or device='cuda' or 'cpu'.")
-    if config.inference_device:
-        raise OutOfBounds(f"inference_device={config.inference_device!r} with device='tpu': inference runs in the "
-                          "process that owns the chip, on that chip. Leave it out.")
-    return TpuDevice(precision=precision, graphs=graphs)
 
 
 def _package() -> Any:

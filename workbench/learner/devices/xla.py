@@ -177,11 +177,6 @@ class XlaDevice(Device):
         return {"xla_compilations": float(compiled[0] if compiled else 0), "xla_cached": float(cached or 0),
                 "xla_fallbacks": float(fallbacks)}
 
-    def checkpointed(self) -> None:
-        """See `Device`."""
-        if self._graphs is not None:
-            self._graphs.seal(self.tell)
-
     def memory_gb(self) -> float:
         """The chip's memory in use; 0 if XLA does not report it, as for several chips."""
         return self._memory("bytes_used")
@@ -199,21 +194,6 @@ class XlaDevice(Device):
     @property
     def _metrics(self) -> Any:
         return importlib.import_module("torch_xla.debug.metrics")
-
-
-def for_run(
-    config: RunConfig, kind: str, *, precision: str, graphs: CompiledGraphs | None = None
-) -> XlaDevice:
-    """The device of a run's only learner. Raises the errors of `XlaDevice`, and OutOfBounds for other settings."""
-    if config.learners > 1:
-        raise OutOfBounds(f"learners={config.learners} with device={kind!r}: one learner drives all chips of "
-                          f"its machine. Choose learners=1, or device='cuda' or 'cpu'.")
-    if config.inference_device:
-        raise OutOfBounds(f"inference_device={config.inference_device!r} with device={kind!r}: inference runs "
-                          f"in the process that owns the chip, on that chip. Leave it out.")
-    device = XlaDevice(kind, precision=precision, graphs=graphs)
-    device.check(config)
-    return device
 
 
 def _package(kind: str) -> Any:
