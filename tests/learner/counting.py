@@ -26,10 +26,11 @@ from workbench.learner.devices.device import Device
 from workbench.learner.inference.actor_streams import ActorStreams
 from workbench.learner.inference.batcher import Batcher
 from workbench.learner.inference.frame_table import FrameTable
-from workbench.learner.inference.inference import Episode, Inference
+from workbench.learner.inference.inference import Inference
 from workbench.learner.inference.opponent import Opponent
 from workbench.learner.inference.published_weights import PublishedPolicy
 from workbench.learner.metrics.meters import Meters
+from workbench.metrics.writer import Episode
 from workbench.policies.player import Policy
 from workbench.replay.assembler import UnrollAssembler
 from workbench.replay.queue import UnrollQueue

@@ -9,12 +9,12 @@ import pytest
 
 from workbench.config import hardware
 from workbench.learner.devices.idle_cores import IdleCores
-from workbench.learner.inference.inference import Episode
 from workbench.learner.metrics.learner_report import LearnerReport, Rates, histogram, lag_summary
 from workbench.learner.metrics.meters import Meters
 from workbench.learner.metrics.recorder import EpisodeLog, compiler, hint, latencies, memory, shares
 from workbench.learner.run_state import Clock
 from workbench.metrics import MetricsReader, MetricsWriter, Progress
+from workbench.metrics.writer import Episode
 
 QUIET = {"environments": 0.1, "wire": 0.1, "batch_wait": 0.1, "inference": 0.1, "queue_blocked": 0.0, "training": 0.1,
          "training_wait": 0.9}

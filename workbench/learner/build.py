@@ -18,7 +18,7 @@ from workbench.learner.devices.choose import choose, for_inference
 from workbench.learner.devices.device import Device
 from workbench.learner.inference.actor_streams import check_same_environment
 from workbench.learner.inference.frame_table import FrameTable
-from workbench.learner.inference.inference import Episode, Inference
+from workbench.learner.inference.inference import Inference
 from workbench.learner.inference.opponent import Opponent
 from workbench.learner.inference.published_weights import PublishedPolicy
 from workbench.learner.metrics.meters import Meters
@@ -28,6 +28,7 @@ from workbench.learner.training import checkpointing
 from workbench.learner.training.checkpointing import Counters
 from workbench.learner.training.restoring import Restoring
 from workbench.learner.training.trainer import Trainer
+from workbench.metrics.writer import Episode
 from workbench.policies import check_algorithm, frozen_opponent, roles
 from workbench.policies.player import load_opponent
 from workbench.replay import batch_source, demonstration_file

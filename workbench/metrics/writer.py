@@ -29,7 +29,11 @@ _MIRRORED_EPISODES = 100  # of a commit
 
 @dataclass(frozen=True)
 class Episode:
-    """One finished episode; `kind` is "training" or "evaluation"; `score` is None if there is only the return."""
+    """A finished episode: unclipped return, length in steps; `kind` is "training" or "evaluation".
+
+    Attributes:
+        score: sum of the environment's own score, if it has one beside a shaped reward; otherwise None.
+    """
 
     kind: str
     env_id: int

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -32,27 +31,12 @@ from workbench.learner.inference.watch_tap import Tap, thought
 from workbench.learner.metrics.flight_recorder import FlightRecorder
 from workbench.learner.metrics.meters import Meters
 from workbench.learner.own_code import is_own, own_code
+from workbench.metrics.writer import Episode
 from workbench.policies.roles import RoleTable
 from workbench.replay.assembler import UnrollAssembler, grown
 from workbench.replay.queue import UnrollQueue
 from workbench.trajectory import ENDS, Array, EnvironmentSpec, Flags, StepBatch, Steps, Unroll
 from workbench.wire.messages import GroupActions
-
-
-@dataclass(frozen=True)
-class Episode:
-    """A finished episode: unclipped return, length in steps; `kind` is "training" or "evaluation".
-
-    Attributes:
-        score: sum of the environment's own score, if it has one beside a shaped reward; otherwise None.
-    """
-
-    kind: str
-    env_id: int
-    episode_return: float
-    length_steps: int
-    score: float | None = None
-
 
 Forward = tuple[NetworkOutput, State, torch.Tensor, dict[str, torch.Tensor]]  # the last two: actions, behaviour
 

@@ -14,10 +14,10 @@ import numpy as np
 import psutil
 
 from workbench.learner.inference.actor_streams import ActorStreams
-from workbench.learner.inference.inference import Episode
 from workbench.learner.metrics.meters import Meters, Sums
 from workbench.learner.run_state import Parts
 from workbench.metrics import Progress
+from workbench.metrics.writer import Episode
 from workbench.trajectory import Array
 
 T = TypeVar("T")

@@ -15,7 +15,6 @@ import psutil
 from workbench.errors import WorkbenchError
 from workbench.learner.devices.idle_cores import IdleCores
 from workbench.learner.disk_guard import METRICS, PLACE, Storage
-from workbench.learner.inference.inference import Episode
 from workbench.learner.metrics.learner_report import (
     Activity,
     LearnerReport,
@@ -33,6 +32,7 @@ from workbench.metrics import MetricsWriter, Progress
 from workbench.metrics.bottleneck import limit
 from workbench.metrics.collapse import EPISODES, judged_by
 from workbench.metrics.status import ActorStatus, LearnerStatus, parts_from_json
+from workbench.metrics.writer import Episode
 from workbench.rundir import RunDirectory
 from workbench.wire.endpoints import learner_name, reaching
 from workbench.wire.rpc import Caller
@@ -67,8 +67,7 @@ class EpisodeLog:
 
     def add(self, episode: Episode, progress: Progress) -> None:
         """Record a finished episode."""
-        self._writer.episode(progress, env_id=episode.env_id, episode_return=episode.episode_return,
-                             length_steps=episode.length_steps, kind=episode.kind, score=episode.score)
+        self._writer.episode(progress, **vars(episode))
         most = max(EPISODES, self._environments(episode.kind))
         with self._lock:
             _keep(self._returns[episode.kind], episode.episode_return, most)
