@@ -145,7 +145,7 @@ def test_a_reader_of_a_file_that_is_not_there_yet_has_empty_results(path: Path) 
 
 
 def test_an_unknown_series_is_empty(writer: MetricsWriter, path: Path) -> None:
-    assert len(MetricsReader(path).series("loss", since_update=3, max_points=10)["value"]) == 0
+    assert len(MetricsReader(path).series("loss", max_points=10)["value"]) == 0
 
 
 def test_episodes_have_rows_of_their_own_and_are_series(writer: MetricsWriter, path: Path) -> None:
@@ -202,16 +202,6 @@ def test_a_distribution_whose_edges_do_not_fit_its_counts_is_refused(writer: Met
         writer.distribution("policy_lag", at(1), [0, 1], [3, 4])
 
 
-def test_since_update_gives_what_came_after_it(writer: MetricsWriter, path: Path) -> None:
-    for update in range(10):
-        writer.scalars(at(update), {"loss": float(update)})
-    writer.commit()
-    reader = MetricsReader(path)
-    assert reader.series("loss", since_update=6)["updates"].tolist() == [7, 8, 9]
-    assert reader.series("loss", since_update=9)["updates"].tolist() == []
-    assert reader.series("loss", since_update=-1)["updates"].tolist() == list(range(10))
-
-
 def test_rows_beyond_the_checkpoint_stay_after_a_resume_in_the_order_they_came(
     writer: MetricsWriter, path: Path
 ) -> None:
@@ -222,7 +212,6 @@ def test_rows_beyond_the_checkpoint_stay_after_a_resume_in_the_order_they_came(
         writer.scalars(at(update), {"loss": 1.0})
     writer.commit()
     assert MetricsReader(path).series("loss")["updates"].tolist() == [1, 2, 3, 4, 3, 4, 5]
-    assert MetricsReader(path).series("loss", since_update=4)["updates"].tolist() == [5]
 
 
 def test_a_stop_leaves_no_row_behind_and_a_restart_without_a_checkpoint_all(writer: MetricsWriter, path: Path) -> None:
@@ -296,18 +285,6 @@ def test_the_extremes_of_every_stretch_of_a_long_series_are_kept(path: Path) -> 
     for stretch in range(100):  # 256 rows are 4 rollups of 64
         piece = values[256 * stretch : 256 * (stretch + 1)]
         assert {256 * stretch + int(piece.argmin()), 256 * stretch + int(piece.argmax())} <= kept
-
-
-def test_a_decimated_tail_starts_after_since_update(path: Path) -> None:
-    writer = MetricsWriter(path)
-    for update in range(30_000):
-        writer.scalars(at(update), {"loss": float(update % 977)})
-        if update % 9_999 == 0:
-            writer.commit()
-    writer.close()
-    for since in (29_990, 20_000, 12_345, 63, 0):
-        updates = MetricsReader(path).series("loss", since_update=since, max_points=100)["updates"]
-        assert updates[0] == since + 1 and updates[-1] == 29_999 and len(updates) <= 100
 
 
 def test_a_series_of_nothing_but_nan_can_be_decimated(path: Path) -> None:

@@ -201,7 +201,7 @@ def values_in(network: nn.Module) -> Tensor:
 def test_inference_gets_statistics_and_weights_together() -> None:
     config = config_of("vtrace")
     trainer = trainer_of(config)
-    policy = PublishedPolicy(trainer.network, version=0)
+    policy = PublishedPolicy(trainer.network, version=0, device=Device("cpu", precision="fp32"))
     first = values_in(trainer.network)
     for number in range(2):
         updated(trainer, config, number)

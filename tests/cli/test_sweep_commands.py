@@ -60,7 +60,7 @@ def test_what_is_wrong_is_one_line_and_starts_nothing(
     code = exit_code(arguments)
     told = capsys.readouterr().err
     assert code == 2 and text in told and len(told.strip().splitlines()) == 1
-    assert not wb.runs() and not sweep_folder.every()
+    assert not wb.runs() and not sweep_folder.listed()[0]
 
 
 @pytest.fixture(scope="module")
@@ -73,7 +73,7 @@ def swept() -> Iterator[Path]:
                          "--parallel=1", "--total-frames=1500", "--wait", *asked]) == 0
             yield path
         finally:
-            for folder in sweep_folder.every():
+            for folder in sweep_folder.listed()[0]:
                 folder.order_to_stop.touch()
                 deadline = time.monotonic() + 60
                 while folder.alive and time.monotonic() < deadline:

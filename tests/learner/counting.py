@@ -103,7 +103,7 @@ class Rig:
         self.queue = UnrollQueue(100_000)
         self.algorithm = algorithm = algorithms.build(config, spec=spec)
         self.network = CountingNetwork(spec, algorithm.heads.output)
-        self.policy = PublishedPolicy(self.network, version=0)
+        self.policy = PublishedPolicy(self.network, version=0, device=device())
         layout = UnrollLayout(
             spec, unroll_length=config.hyperparameters.unroll_length,
             overlap=algorithm.overlap if self.overlap is None else self.overlap,

@@ -22,7 +22,7 @@ def filled(value: float) -> nn.Module:
 
 def test_a_reader_never_sees_half_an_update():
     source = filled(0.0)
-    policy = PublishedPolicy(source, version=0)
+    policy = PublishedPolicy(source, version=0, device=Device("cpu", precision="fp32"))
     stop = threading.Event()
     wrong: list[tuple[float, float, int]] = []
 
@@ -62,7 +62,7 @@ class Mixed(nn.Module):
 
 def test_weights_of_several_dtypes_are_published_each_with_its_own(monkeypatch):
     source, copied = Mixed(), []
-    policy = PublishedPolicy(source, version=0)
+    policy = PublishedPolicy(source, version=0, device=Device("cpu", precision="fp32"))
     real = torch._foreach_copy_
     monkeypatch.setattr(torch, "_foreach_copy_", lambda mine, theirs: (copied.append(mine), real(mine, theirs)))
     for tensor in (*source.parameters(), *source.buffers()):
@@ -77,7 +77,7 @@ def test_weights_of_several_dtypes_are_published_each_with_its_own(monkeypatch):
 
 def test_training_does_not_move_what_inference_holds():
     source = filled(1.0)
-    policy = PublishedPolicy(source, version=0)
+    policy = PublishedPolicy(source, version=0, device=Device("cpu", precision="fp32"))
     with policy.reading() as (network, _), torch.no_grad():
         source.weight.fill_(7.0)
         assert float(network.weight.max()) == 1.0

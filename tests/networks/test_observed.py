@@ -313,7 +313,7 @@ def test_statistics_are_of_the_stacked_observations_that_were_trained_on_and_of_
 
 def test_inference_gets_the_statistics_with_the_weights():
     trainer, config = trainer_of()
-    policy = PublishedPolicy(trainer.network, version=0)
+    policy = PublishedPolicy(trainer.network, version=0, device=Device("cpu", precision="fp32"))
     trained(trainer, VECTOR, config, 0)
     with policy.reading() as (network, _):
         assert float(network.statistics["part_"].count) == 0

@@ -67,7 +67,7 @@ def check(config, storage_folder):
     experience = batch_source.build(
         algorithm, layout, config=settings, folder=storage_folder, seed=0, pin_memory=False)
     inference = Inference(
-        SPEC, config=lambda: config, algorithm=algorithm, policy=PublishedPolicy(network, version=0),
+        SPEC, config=lambda: config, algorithm=algorithm, policy=PublishedPolicy(network, version=0, device=device),
         assembler=UnrollAssembler(layout, num_envs=1, stagger=True), queue=experience.queue, device=device, num_envs=1,
         generator=torch.Generator().manual_seed(0), meters=Meters(), on_episode=lambda episode: None)
     trainer, batches, loss = Trainer(network, algorithm, device, settings), [], algorithm.loss

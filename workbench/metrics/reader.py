@@ -50,9 +50,7 @@ class MetricsReader:
         return [str(name) for (name,) in self._rows("SELECT name FROM names ORDER BY name")]
 
     @_decoding
-    def series(
-        self, name: str, *, since_update: int | None = None, max_points: int | None = None
-    ) -> dict[str, npt.NDArray[Any]]:
+    def series(self, name: str, *, max_points: int | None = None) -> dict[str, npt.NDArray[Any]]:
         """Arrays frames, steps, updates (int64), time_s, value (float64) of one metric, in order of arrival.
 
         Rows that a learner left behind when it began again at an older checkpoint are not among them.
@@ -60,14 +58,13 @@ class MetricsReader:
         `evaluation_` have a point per episode.
 
         Args:
-            since_update: only rows after the last one whose `updates` is at most this.
             max_points: thin out to at most this many points (4 at least): the first, the last, and the smallest
                 and largest of equal stretches, each at its own place; no means.
         """
         with schema.reading(self._path) as connection:
             if connection is None:
                 return series.empty()
-            return series.read(connection, name, since_update=since_update, max_points=max_points)
+            return series.read(connection, name, max_points=max_points)
 
     @_decoding
     def lengths(self) -> dict[str, int]:

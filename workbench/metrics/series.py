@@ -78,15 +78,13 @@ def _key(value: float | None, missing: float) -> float:
     return missing if value is None else value
 
 
-def read(
-    connection: sqlite3.Connection, name: str, *, since_update: int | None = None, max_points: int | None = None
-) -> Series:
+def read(connection: sqlite3.Connection, name: str, *, max_points: int | None = None) -> Series:
     """Arrays frames, steps, updates (int64), time_s, value (float64) by arrival; see `MetricsReader.series`."""
     name_id, on_course = _name_id(connection, name), courses(connection, [name])[name]
-    first, last = _first_row(connection, name_id, since_update), _last_row(connection, name_id)
-    if max_points is None or last - first < max_points:
-        return _rows(connection, name_id, f"row >= ? {on_course}", first)[0]
-    points = _pick(connection, name_id, first, last + 1, max(1, max_points // 2 - 1))
+    last = _last_row(connection, name_id)
+    if max_points is None or last < max_points:
+        return _rows(connection, name_id, f"row >= ? {on_course}", 0)[0]
+    points = _pick(connection, name_id, 0, last + 1, max(1, max_points // 2 - 1))
     return _rows(connection, name_id, f"{_IN} {on_course}", json.dumps(points))[0]
 
 
@@ -237,14 +235,6 @@ def _last_row(connection: sqlite3.Connection, name_id: int | None) -> int:
     if last is not None and not (type(last) is int and 0 <= last < _MOST_ROWS):
         raise ValueError(f"a series has a row numbered {last!r:.50}")
     return -1 if last is None else last
-
-
-def _first_row(connection: sqlite3.Connection, name_id: int | None, since_update: int | None) -> int:
-    if since_update is None:
-        return 0
-    query = "SELECT row FROM metrics WHERE name_id = ? AND updates <= ? ORDER BY row DESC LIMIT 1"
-    last = connection.execute(query, (name_id, int(since_update))).fetchone()  # walks back over the new rows only
-    return last[0] + 1 if last else 0
 
 
 def _pick(connection: sqlite3.Connection, name_id: int | None, first: int, end: int, buckets: int) -> list[int]:

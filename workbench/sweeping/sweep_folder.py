@@ -173,11 +173,6 @@ def find(name: str | Path) -> SweepFolder:
     return SweepFolder.find(name, folder())
 
 
-def every() -> list[SweepFolder]:
-    """All sweeps in the home with a readable sweep.json, newest first."""
-    return listed()[0]
-
-
 def listed() -> tuple[list[SweepFolder], dict[SweepFolder, str]]:
     """All readable sweeps in the home, newest first; and those with a damaged sweep.json, with the error's text."""
     return SweepFolder.listed(folder())

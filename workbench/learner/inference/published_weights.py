@@ -21,18 +21,14 @@ from workbench.networks import keep_dense_in
 
 
 class PublishedPolicy:
-    """Two inference copies of `network`; `publish` writes the spare one and swaps them.
+    """Two copies of `network` on the device of inference; `publish` writes the spare one and swaps them."""
 
-    Args:
-        device: of inference; None: the device of `network`, in float32.
-    """
-
-    def __init__(self, network: nn.Module, *, version: int, device: Device | None = None) -> None:
+    def __init__(self, network: nn.Module, *, version: int, device: Device) -> None:
         trained_on = next((tensor.device for tensor in _tensors(network)), torch.device("cpu"))
-        self._read_on = device.torch if device else trained_on
+        self._read_on = device.torch
         self._copied_on = trained_on if trained_on.type == "cuda" else self._read_on  # whose stream copies
         self._copies = [copy.deepcopy(network).eval().requires_grad_(False).to(self._read_on) for _ in range(2)]
-        if device is not None and device.lower_dtype is not None:
+        if device.lower_dtype is not None:
             for module in self._copies:
                 keep_dense_in(module, device.lower_dtype)
         self._write_events: list[torch.cuda.Event | None] = [None, None]
