@@ -10,7 +10,7 @@ from torch import Tensor, nn
 
 from workbench.algorithms.distributions import distribution_of
 from workbench.algorithms.interface import PolicyCriticsOutput, State
-from workbench.networks.lstm import ResettingLSTM, memory_inputs
+from workbench.networks.lstm import ResettingLSTM, WithMemory
 from workbench.networks.normalization import Observation
 from workbench.networks.policy_value import POLICY_GAIN, Torso, rows_of
 from workbench.networks.torsos import SQRT2, orthogonal
@@ -40,7 +40,7 @@ class Critics(nn.Module):
             for first, second, last in zip(self.first, self.second, self.last, strict=True)])
 
 
-class ActorCritics(nn.Module):
+class ActorCritics(WithMemory):
     """A policy on one torso; two critics on another.
 
     An LSTM, if any, reads both torsos' features, the previous action and the clipped reward, and feeds all heads. LSTM
@@ -73,9 +73,6 @@ class ActorCritics(nn.Module):
         self.critics = Critics(seen if self._chooses else seen + choices, size=critic_size,
                                outputs=choices if self._chooses else 1)
 
-    def initial_state(self, batch: int) -> State:
-        return self.memory.initial_state(batch) if self.memory is not None else ()
-
     def forward(
         self, observation: Observation, previous_action: Tensor, reward: Tensor, start: Tensor, state: State
     ) -> tuple[PolicyCriticsOutput, State]:
@@ -88,10 +85,9 @@ class ActorCritics(nn.Module):
         with torch.autocast(start.device.type, enabled=False):
             features, seen = (part.float().view(steps, batch, -1) for part in (features, seen))
             if self.memory is not None:
-                hidden, cell = state
-                inputs = memory_inputs(torch.cat([features, seen], -1), previous_action=previous_action,
-                                       reward=reward.clamp(-1, 1), start=start, policy=self._policy)
-                features, state = self.memory(inputs, start, (hidden, cell))
+                features, state = self.remembered(
+                    torch.cat([features, seen], -1), previous_action=previous_action, reward=reward.clamp(-1, 1),
+                    start=start, state=state, policy=self._policy)
                 seen = features
             logits = self.policy(features)
             with torch.no_grad():

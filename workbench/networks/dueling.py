@@ -7,14 +7,14 @@ from torch import Tensor, nn
 
 from workbench.algorithms.distributions import Categorical
 from workbench.algorithms.interface import QValueOutput, State
-from workbench.networks.lstm import ResettingLSTM, memory_inputs
+from workbench.networks.lstm import ResettingLSTM, WithMemory
 from workbench.networks.normalization import Observation
 from workbench.networks.policy_value import Torso, rows_of
 
 _INITIAL_SCALE = 0.01  # of each head's last layer, relative to SEED's
 
 
-class DuelingNetwork(nn.Module):
+class DuelingNetwork(WithMemory):
     """Q = V + A - mean A (Wang et al. 2016, arXiv 1511.06581, eq. 9) on a torso's features, or on an LSTM's outputs.
 
     The LSTM reads the features, the previous action as one-hot and the reward as it is; these two are zero where an
@@ -43,9 +43,6 @@ class DuelingNetwork(nn.Module):
         self.value = _head(features, dueling_size, nn.Linear(dueling_size, 1))
         self.advantage = _head(features, dueling_size, nn.Linear(dueling_size, num_actions, bias=False))
 
-    def initial_state(self, batch: int) -> State:
-        return self.memory.initial_state(batch) if self.memory is not None else ()
-
     def forward(
         self, observation: Observation, previous_action: Tensor, reward: Tensor, start: Tensor, state: State
     ) -> tuple[QValueOutput, State]:
@@ -55,12 +52,9 @@ class DuelingNetwork(nn.Module):
         with torch.autocast(start.device.type, enabled=False):
             features = features.float()
             if self.memory is not None:
-                hidden, cell = state
-                inputs = memory_inputs(
+                outputs, state = self.remembered(
                     features.view(steps, batch, -1), previous_action=previous_action, reward=reward, start=start,
-                    policy=self._choices,
-                )
-                outputs, state = self.memory(inputs, start, (hidden, cell))
+                    state=state, policy=self._choices)
                 features = outputs.flatten(0, 1)
             advantage = self.advantage(features)
             q_values = self.value(features) + advantage - advantage.mean(-1, keepdim=True)

@@ -1,4 +1,4 @@
-"""An LSTM whose state is zeroed wherever an episode starts, also in the middle of an unroll; and its inputs."""
+"""An LSTM whose state is zeroed wherever an episode starts, also in the middle of an unroll; and networks with one."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from workbench.algorithms.distributions import Distribution
+from workbench.algorithms.interface import State
 
 SWITCH = 1e4  # opens or shuts a gate: in float32, sigmoid(±1e4 ± the usual inputs) is exactly 1 or 0
 
@@ -119,12 +120,24 @@ def _reset_state(state: tuple[Tensor, Tensor], start: Tensor) -> tuple[Tensor, T
     return hidden.masked_fill(reset, 0.0), cell.masked_fill(reset, 0.0)
 
 
-def memory_inputs(
-    features: Tensor, *, previous_action: Tensor, reward: Tensor, start: Tensor, policy: Distribution
-) -> Tensor:
-    """Inputs of an LSTM, [T, B, F+A+1]: features [T, B, F], the previous action as `policy` encodes it (one-hot where
-    it is a choice) and the reward [T, B]; action and reward are zero where an episode starts.
-    """
-    action = policy.encode(previous_action).to(features.dtype)
-    extras = torch.cat([action, reward.unsqueeze(-1)], dim=-1)
-    return torch.cat([features, extras.masked_fill(start.unsqueeze(-1), 0.0)], dim=-1)
+class WithMemory(nn.Module):
+    """The base of networks whose heads read an LSTM, `memory`, or have none."""
+
+    memory: ResettingLSTM | None
+
+    def initial_state(self, batch: int) -> State:
+        return self.memory.initial_state(batch) if self.memory is not None else ()
+
+    def remembered(
+        self, features: Tensor, *, previous_action: Tensor, reward: Tensor, start: Tensor, state: State,
+        policy: Distribution,
+    ) -> tuple[Tensor, State]:
+        """The LSTM's outputs [T, B, size] and the state after the last step. It reads features [T, B, F], the previous
+        action as `policy` encodes it (one-hot where it is a choice) and the reward [T, B]; action and reward are zero
+        where an episode starts."""
+        assert self.memory is not None
+        action = policy.encode(previous_action).to(features.dtype)
+        extras = torch.cat([action, reward.unsqueeze(-1)], dim=-1)
+        inputs = torch.cat([features, extras.masked_fill(start.unsqueeze(-1), 0.0)], dim=-1)
+        outputs, state = self.memory(inputs, start, state)
+        return outputs, state

@@ -11,7 +11,7 @@ from workbench.algorithms.distributions import distribution_of
 from workbench.algorithms.interface import PolicyValueOutput, State
 from workbench.algorithms.popart import PopArtValue
 from workbench.errors import InvalidInput
-from workbench.networks.lstm import ResettingLSTM, memory_inputs
+from workbench.networks.lstm import ResettingLSTM, WithMemory
 from workbench.networks.normalization import Observation
 from workbench.networks.torsos import orthogonal
 from workbench.trajectory import ActionSpec
@@ -34,7 +34,7 @@ def rows_of(observation: Observation) -> Observation:
     return observation.flatten(0, 1)
 
 
-class PolicyValueNetwork(nn.Module):
+class PolicyValueNetwork(WithMemory):
     """Policy and value heads on a torso's features, or on an LSTM that reads them.
 
     The LSTM also reads the previous action as one-hot and the reward clipped to ±1, both zero where an episode starts
@@ -67,9 +67,6 @@ class PolicyValueNetwork(nn.Module):
         orthogonal(self.policy, POLICY_GAIN)
         orthogonal(self.value, 1.0)
 
-    def initial_state(self, batch: int) -> State:
-        return self.memory.initial_state(batch) if self.memory is not None else ()
-
     def forward(
         self, observation: Observation, previous_action: Tensor, reward: Tensor, start: Tensor, state: State
     ) -> tuple[PolicyValueOutput, State]:
@@ -81,12 +78,9 @@ class PolicyValueNetwork(nn.Module):
         with torch.autocast(start.device.type, enabled=False):
             features, value_features = features.float(), value_features.float()
             if self.memory is not None:
-                hidden, cell = state
-                inputs = memory_inputs(
+                outputs, state = self.remembered(
                     features.view(steps, batch, -1), previous_action=previous_action, reward=reward.clamp(-1, 1),
-                    start=start, policy=self._policy,
-                )
-                outputs, state = self.memory(inputs, start, (hidden, cell))
+                    start=start, state=state, policy=self._policy)
                 features = value_features = outputs.flatten(0, 1)
             logits = self.policy(features).view(steps, batch, -1)
             value = self.value(value_features).view(steps, batch)
