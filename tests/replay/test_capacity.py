@@ -83,26 +83,30 @@ def group(folder, **files):
         (folder / name.replace("__", ".")).write_text(f"{text}\n")
 
 
+def groups_of(machine, membership):
+    """The folder of control groups of a machine whose files are in `machine`."""
+    group(machine / "proc" / "self", cgroup=membership)
+    return machine / "sys" / "fs" / "cgroup"
+
+
 def test_a_container_counts_with_its_own_limit_and_those_above(tmp_path):
-    root, membership = tmp_path / "cgroup", tmp_path / "self"
-    membership.write_text("0::/jobs/mine\n")
+    root = groups_of(tmp_path, "0::/jobs/mine\n")
     group(root / "jobs" / "mine", memory__max=1000, memory__current=900,
           memory__stat="anon 700\ninactive_file 150\nactive_file 50")
     group(root / "jobs", memory__max=5000, memory__current=6000, memory__stat="inactive_file 10")
     group(root, memory__max="max", memory__current=10, memory__stat="inactive_file 0")
-    assert group_free_bytes(root, membership) == [250, 0]
+    assert group_free_bytes(tmp_path) == [250, 0]
 
 
 def test_the_older_control_groups_are_read_as_well(tmp_path):
-    root, membership = tmp_path / "cgroup", tmp_path / "self"
-    membership.write_text("4:cpu,memory:/docker/0a:b\n2:cpuacct:/elsewhere\n0::/\n")  # the path is the host's
+    root = groups_of(tmp_path, "4:cpu,memory:/docker/0a:b\n2:cpuacct:/elsewhere\n0::/\n")  # the path is the host's
     group(root / "memory", memory__limit_in_bytes=3000, memory__usage_in_bytes=1000,
           memory__stat="total_inactive_file 100\ninactive_file 7")
-    assert group_free_bytes(root, membership) == [2100]
+    assert group_free_bytes(tmp_path) == [2100]
 
 
 def test_without_control_groups_the_machine_alone_counts(tmp_path):
-    assert group_free_bytes(tmp_path, tmp_path / "no-such-file") == []
+    assert group_free_bytes(tmp_path) == []
 
 
 def test_a_containers_limit_is_what_is_free(tmp_path, monkeypatch):

@@ -53,18 +53,24 @@ def cores(root: Path = ROOT) -> int:
 
 
 def _quotas(root: Path) -> Iterator[float]:
-    """The quota, in cores, of each control group around this process, versions 2 and 1; none without a limit."""
+    """The quota, in cores, of each control group around this process; none without a limit."""
+    for folder in control_groups("cpu", root):
+        quota = _text(folder / "cpu.max").split() or [
+            _text(folder / "cpu.cfs_quota_us").strip(), _text(folder / "cpu.cfs_period_us").strip()]
+        if len(quota) == 2 and all(word.isdigit() for word in quota):  # "max" and -1: no limit
+            yield int(quota[0]) / int(quota[1])
+
+
+def control_groups(controller: str, root: Path = ROOT) -> Iterator[Path]:
+    """The folders of this process's control groups, versions 2 and 1, innermost first; some may not exist.
+
+    In a container the path may be the host's, which does not exist; the container's own group is then the last folder.
+    """
     for line in _text(root / "proc/self/cgroup").splitlines():
         _, controllers, path = line.split(":", 2)
-        if controllers and "cpu" not in controllers.split(","):
-            continue
-        mount = root / "sys/fs/cgroup" / ("cpu" if controllers else "")
-        inner = Path(path.strip("/"))
-        for folder in (mount / path for path in (inner, *inner.parents)):
-            quota = _text(folder / "cpu.max").split() or [
-                _text(folder / "cpu.cfs_quota_us").strip(), _text(folder / "cpu.cfs_period_us").strip()]
-            if len(quota) == 2 and all(word.isdigit() for word in quota):  # "max" and -1: no limit
-                yield int(quota[0]) / int(quota[1])
+        if not controllers or controller in controllers.split(","):
+            mount, inner = root / "sys/fs/cgroup" / (controller if controllers else ""), Path(path.strip("/"))
+            yield from (mount / group for group in (inner, *inner.parents))
 
 
 def processor(root: Path = ROOT) -> str:

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import dataclasses
+import itertools
 import shutil
-from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 
 import psutil
 
 from workbench.config import ReplayConfig
+from workbench.config.hardware import ROOT, control_groups
 from workbench.errors import OutOfBounds
 from workbench.replay.unroll_fields import UnrollLayout
 from workbench.rundir.files import content, write_atomically
@@ -20,9 +21,9 @@ _NOTE = "capacity"  # the file with the planned capacity of a replay of automati
 _RESERVE_BYTES = 2**28  # of free memory, below which a replay stops growing
 _USABLE = 0.9  # of free memory; the rest is for batches and other processes
 
-# Of a control group: the files of limit and usage, and the name of the usage that the kernel can reclaim.
-_GROUP_V1 = "memory.limit_in_bytes", "memory.usage_in_bytes", "total_inactive_file"
-_GROUP_V2 = "memory.max", "memory.current", "inactive_file"
+# Of a control group, versions 2 and 1: the files of limit and usage, and the name of the usage that can be reclaimed.
+_GROUP_FILES = (("memory.max", "memory.current", "inactive_file"),
+                ("memory.limit_in_bytes", "memory.usage_in_bytes", "total_inactive_file"))
 
 
 def planned_capacity(config: ReplayConfig, layout: UnrollLayout, *, free_bytes: int, where: str) -> int:
@@ -112,29 +113,12 @@ def free_bytes(config: ReplayConfig, folder: Path) -> int:
     return min([psutil.virtual_memory().available, *group_free_bytes()])
 
 
-def group_free_bytes(root: Path = Path("/sys/fs/cgroup"), membership: Path = Path("/proc/self/cgroup")) -> list[int]:
+def group_free_bytes(root: Path = ROOT) -> list[int]:
     """Free bytes in each control group of this process that has a limit, with its parent groups, v2 or v1."""
     free_bytes = []
-    for folder, (limit, usage, reclaimable) in _groups(root, membership):
+    for folder, (limit, usage, reclaimable) in itertools.product(control_groups("memory", root), _GROUP_FILES):
         with suppress(OSError, ValueError):  # no such file; "max": no limit
             free = int((folder / limit).read_text()) - int((folder / usage).read_text())
             statistics = dict(line.split() for line in (folder / "memory.stat").read_text().splitlines())
             free_bytes.append(max(0, free + int(statistics.get(reclaimable, 0))))
     return free_bytes
-
-
-def _groups(root: Path, membership: Path) -> Iterator[tuple[Path, tuple[str, str, str]]]:
-    """Folders of this process's groups, and the names of their files.
-
-    In a container the path may be the host's, which does not exist; the container's own group is then the root.
-    """
-    lines = membership.read_text().splitlines() if membership.exists() else []
-    for _, controllers, path in (line.split(":", 2) for line in lines):
-        if not controllers:
-            base, names = root, _GROUP_V2
-        elif "memory" in controllers.split(","):
-            base, names = root / "memory", _GROUP_V1
-        else:
-            continue
-        here = base / path.lstrip("/")
-        yield from ((folder, names) for folder in (here, *here.parents) if folder.is_relative_to(base))
