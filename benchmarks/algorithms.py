@@ -105,13 +105,18 @@ def theirs(library: str, python: str, environment: str, algorithm: str, frames: 
     return {"frames": frames, **json.loads(done.stdout.splitlines()[-1])}
 
 
+def preset_fields(task: str, algorithm: str) -> dict[str, Any]:
+    """What the environment's preset sets for an algorithm of ours."""
+    preset = preset_of(TASKS[task].environment, None, algorithm=algorithm)
+    return {} if preset is None else preset.fields(algorithm)
+
+
 def row(task: str, library: str, algorithm: str, found: list[dict[str, Any]]) -> str:
     """Medians over the seeds, with the least and the most."""
     def spread(values: list[float]) -> str:
         return f"{statistics.median(values):,.0f} ({min(values):,.0f} to {max(values):,.0f})"
 
-    preset = preset_of(TASKS[task].environment, None, algorithm=algorithm) if library == OURS else None
-    fields = {} if preset is None else preset.fields(algorithm)
+    fields = preset_fields(task, algorithm) if library == OURS else {}
     late = []
     for one in found:
         last = one["curve"][-1][0]
@@ -141,6 +146,9 @@ def equal_seconds(name: str, given: argparse.Namespace, pythons: Mapping[str, st
     task = TASKS[name]
     for library, python in pythons.items():
         for our, their in ((our, their) for our, their in task.theirs[library].items() if our in given.algorithms):
+            if preset_fields(name, our).get("learning_rate_schedule") == "linear":
+                sys.exit(f"{our} on {task.environment} has a learning rate that falls with the frames, of which a run "
+                         "that the clock stops knows no end. Compare it with --equal frames.")
             found: dict[str, list[dict[str, Any]]] = {library: [], OURS: []}
             for seed in range(given.seeds):
                 found[library].append(theirs(library, python, task.environment, their,

@@ -15,7 +15,6 @@ import pytest
 
 from tests.environments import deepmind_lab_stand_in as stand_in
 from workbench.environments import make
-from workbench.environments.contract import WithEndings
 from workbench.environments.dmlab.level_cache import LevelCache
 from workbench.environments.dmlab.levels import DMLAB_30, NAMES, words_as_bits
 from workbench.environments.observations import decode
@@ -41,12 +40,6 @@ def lab(monkeypatch: pytest.MonkeyPatch) -> Iterator[ModuleType]:
 def test_stand_in_levels_keep_the_contract(lab: ModuleType, name: str) -> None:
     seen = check_environment(name, steps=60)
     assert seen.episodes == 3 * (60 // 13) and seen.truncated == 0
-
-
-def test_stand_in_levels_that_lose_their_endings_are_told(lab: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(WithEndings, "ending", lambda self, index: None)
-    with pytest.raises(EnvironmentFailed, match="the rule 'ending'"):
-        check_environment(WATERMAZE, steps=20)
 
 
 def test_stand_in_gets_seeds_nine_actions_for_four_frames_and_strings_for_settings(lab: ModuleType) -> None:

@@ -174,9 +174,10 @@ def test_a_cost_that_begins_to_adapt_while_a_run_trains_begins_outside_of_what_i
     monkeypatch.setattr(Copies, "launch", launched)
     monkeypatch.setattr(AdaptiveCost, "_start_from", started)
     trainer = trainer_on(device, config, spec)
-    for seed in range(10):
-        update(trainer, config if seed < 5 else changed, spec, seed=seed)
-    assert starts == [False] and device.records == 2
+    for seed in range(12):  # two changes of a cell, an update apart
+        now = config if seed < 5 else changed if seed == 5 else changed.replaced(entropy_cost=0.02)
+        update(trainer, now, spec, seed=seed)
+    assert starts == [False, False] and device.records == 2
 
 
 def test_a_users_own_algorithm_is_called_in_every_update():

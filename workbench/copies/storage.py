@@ -45,6 +45,11 @@ class Storage:
             raise InvalidInput(f"storage={url!r} is no URL that fsspec knows: {error}.") from None
         self._root = str(root).rstrip("/")
 
+    @property
+    def place(self) -> tuple[type, str]:
+        """What is the same for all URLs of one folder."""
+        return type(self._files), self._root
+
     def check_name(self, name: str, created: object) -> None:
         """Raises StorageFailed if the storage cannot be reached, or has another run of that name."""
         record = self._record(name)
@@ -167,11 +172,6 @@ class Storage:
                              "URL, the network, and the credentials in the environment.")
 
 
-def _folder(url: str) -> str:
-    """The URL of a folder, as it is compared: a folder of files has two."""
-    return url.removeprefix("file://").rstrip("/")
-
-
 def restored(url: str, *, trust_code: bool = False) -> str:
     """Copies the run at `url`, "s3://bucket/folder/name", to this machine, unless it is here already. Returns its name.
 
@@ -181,8 +181,9 @@ def restored(url: str, *, trust_code: bool = False) -> str:
     folder, _, name = url.rstrip("/").rpartition("/")
     if run_copy.is_here(name):
         run = rundir.find(name)
-        if _folder(run.config().storage) != _folder(folder):  # its own need not answer now
-            Storage(folder).check_copy(run)
+        own, asked = run.config().storage, Storage(folder)
+        if not own or Storage(own).place != asked.place:  # its own need not answer now
+            asked.check_copy(run)
         return name
     with tempfile.TemporaryDirectory(prefix="rl-workbench-") as into:
         Storage(folder).fetch(name, Path(into))

@@ -74,6 +74,8 @@ def _seed_dmlab(name: str, title: str, **more: Any) -> Preset:
 
 # arXiv 1812.05905, table 1: single transitions, a batch of them for each step.
 _SAC = {"network": "mlp-256", "unroll_length": 1, "batch_size": 256, "replay_ratio": 256.0, "replay_size": 1_000_000}
+# An environment's step takes less time than an answer: a second group would only wait, and cost a message more.
+_LIGHT = {"groups_per_actor": 1}
 
 PRESETS = (
     Preset(
@@ -158,7 +160,7 @@ PRESETS = (
         "HalfCheetah-v5; PPO: arXiv 1707.06347, table 3, in minibatches of 256 steps; SAC: arXiv "
         "1812.05905, table 1: its network, and an update of 256 single steps for each step, the critics at 1e-3 as "
         "CleanRL's, measured on HalfCheetah-v5",
-        run={"total_frames": 10_000_000, "groups_per_actor": 1},
+        run={"total_frames": 10_000_000},
         algorithms={
             "vtrace": {"network": "mlp", "normalize_observations": True, "reward_scale": 0.1, "unroll_length": 32,
                        "discount": 0.99, "lambda_": 0.95, "max_abs_reward": 0.0, "learning_rate": 3e-4,
@@ -173,17 +175,16 @@ PRESETS = (
     Preset(
         "classic", r"(?:Acrobot|CartPole|MountainCar)-v\d+$", "classic control with choices, in 50,000 steps",
         "ours, measured on CartPole-v1 in 50,000 steps (benchmarks/results/algorithms.md)",
-        run={"groups_per_actor": 1},
         algorithms={
-            "vtrace": {"batch_size": 8, "warmup_updates": 0, "learning_rate": 2e-3},
-            "ppo": {"learning_rate": 1e-3, "epochs": 10},
+            "vtrace": {"batch_size": 8, "warmup_updates": 0, "learning_rate": 2e-3, **_LIGHT},
+            "ppo": {"learning_rate": 1e-3, "epochs": 10, **_LIGHT},
             "vmpo": {"unroll_length": 32, "batch_size": 8, "epochs": 10, "minibatches": 4, "learning_rate": 1e-3,
-                     "multiplier_rate_factor": 30.0},
-            "awr": {"learning_rate": 1e-3},
-            "sac": {"learning_rate": 1e-3},
+                     "multiplier_rate_factor": 30.0, **_LIGHT},
+            "awr": {"learning_rate": 1e-3, **_LIGHT},
+            "sac": {"learning_rate": 1e-3, **_LIGHT},
             "r2d2": {"unroll_length": 20, "burn_in": 5, "batch_size": 16, "replay_min_size": 50, "replay_ratio": 4.0,
                      "target_update_period": 100, "lstm_size": 128, "dueling_size": 128, "learning_rate": 1e-3,
-                     "discount": 0.99},
+                     "discount": 0.99, **_LIGHT},
         },
         own=True,
     ),
@@ -191,10 +192,9 @@ PRESETS = (
         "classic-continuous", r"(?:MountainCarContinuous|Pendulum)-v\d+$", "classic control with numbers as actions",
         "SAC: its network, and an update of 256 single steps for each step, arXiv 1812.05905, table 1; the rest ours, "
         "measured on Pendulum-v1 (benchmarks/results/algorithms.md)",
-        run={"groups_per_actor": 1},
         algorithms={
-            "ppo": {"learning_rate": 1e-3, "epochs": 10, "normalize_rewards": True},
-            "sac": {**_SAC, "replay_min_size": 256},
+            "ppo": {"learning_rate": 1e-3, "epochs": 10, "normalize_rewards": True, **_LIGHT},
+            "sac": {**_SAC, "replay_min_size": 256, **_LIGHT},
         },
         own=True,
     ),

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import hashlib
 import shutil
+import tempfile
+from contextlib import suppress
 from pathlib import Path
-
-from workbench.rundir.files import write_atomically
 
 
 class LevelCache:
@@ -33,7 +33,14 @@ class LevelCache:
         if path.exists():
             return
         path.parent.mkdir(parents=True, exist_ok=True)
-        write_atomically(path, Path(pk3_path).read_bytes())
+        with tempfile.NamedTemporaryFile(dir=path.parent, delete=False) as copy:
+            temporary = Path(copy.name)
+        try:
+            shutil.copyfile(pk3_path, temporary)
+            temporary.replace(path)
+        finally:
+            with suppress(FileNotFoundError):
+                temporary.unlink()
 
     def _path(self, key: str) -> Path:
         name = hashlib.sha256(key.encode()).hexdigest()  # a key may be long and have slashes

@@ -9,11 +9,11 @@ from __future__ import annotations
 import sys
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Hashable, Sequence
-from typing import Any, NamedTuple, Protocol
+from typing import Any, Protocol
 
 import torch
 
-_WARM_UPS = 3  # runs without a recording, in which libraries choose their kernels and allocate memory
+_WARM_UPS = 3  # plain runs before a recording, in which libraries choose their kernels and allocate memory
 
 
 class NotedSettings:
@@ -51,11 +51,6 @@ class Replay(Protocol):
         """Compute `outputs` from `inputs`."""
 
 
-class _Recording(NamedTuple):
-    replay: Replay
-    settings: NotedSettings
-
-
 class WorkRecorder(ABC):
     """Records the work of one thread.
 
@@ -67,8 +62,10 @@ class WorkRecorder(ABC):
         self._tell = tell
         self._refused = False
         self._depends_on: tuple[object, ...] = ()
-        self._runs: dict[Hashable, int] = {}
-        self._recordings: dict[Hashable, _Recording] = {}
+        self._settings: Any = None  # of the last run
+        self._plain: dict[Hashable, int] = {}  # runs without a recording
+        self._read: dict[Hashable, NotedSettings] = {}  # by the last run of a key that was not a launch
+        self._recordings: dict[Hashable, Replay] = {}
 
     def run(
         self, work: Callable[..., Any], inputs: Sequence[torch.Tensor], *, settings: Any, key: Hashable = None,
@@ -85,30 +82,36 @@ class WorkRecorder(ABC):
             return work(settings, *inputs)
         if self._depends_on != depends_on:
             self._depends_on = depends_on
-            self._runs.clear()
+            self._plain.clear()
             self._recordings.clear()
+        if self._settings is not settings:
+            self._change(settings)
         key = (key, *(tensor.shape for tensor in inputs))
-        self._runs[key] = runs = self._runs.get(key, 0) + 1
-        if runs <= _WARM_UPS:
-            return work(settings, *inputs)
-        recording = self._recordings.get(key)
-        if recording is not None and not recording.settings.holds(settings):
-            del self._recordings[key]
-            return work(settings, *inputs)  # once: what a new setting begins with must not be in every launch
-        if recording is None:
-            noted = NotedSettings(settings)
+        replay = self._recordings.get(key)
+        if replay is None:
+            noted = self._read[key] = NotedSettings(settings)
+            self._plain[key] = self._plain.get(key, 0) + 1
+            if self._plain[key] <= _WARM_UPS:
+                return work(noted, *inputs)
             try:
-                replay = self._record(lambda *tensors: work(noted, *tensors), inputs)
-                recording = self._recordings[key] = _Recording(replay, noted)
+                replay = self._recordings[key] = self._record(lambda *tensors: work(noted, *tensors), inputs)
             except RuntimeError as error:
                 self._refused = True
                 self._recordings.clear()
                 why = str(error).strip().partition("\n")[0] or type(error).__name__
                 self._tell(f"goes on without CUDA graphs, and slower, since one could not be recorded: {why}")
                 return work(settings, *inputs)
-        torch._foreach_copy_(list(recording.replay.inputs), list(inputs), non_blocking=True)
-        recording.replay.launch()
-        return recording.replay.outputs
+        torch._foreach_copy_(list(replay.inputs), list(inputs), non_blocking=True)
+        replay.launch()
+        return replay.outputs
+
+    def _change(self, settings: Any) -> None:
+        """Drop the recordings that read other settings. Each of them has a plain run first: what a new setting begins
+        with must not be in every launch."""
+        self._settings = settings
+        for key in [key for key, read in self._read.items() if not read.holds(settings)]:
+            self._recordings.pop(key, None)
+            self._plain[key] = min(self._plain.get(key, 0), _WARM_UPS - 1)
 
     @abstractmethod
     def _record(self, work: Callable[..., Any], inputs: Sequence[torch.Tensor]) -> Replay:

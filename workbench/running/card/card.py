@@ -196,8 +196,8 @@ def _taken(events: Sequence[Mapping[str, Any]]) -> list[Change]:
 def _code(record: Mapping[str, Any], config: RunConfig, events: Sequence[Mapping[str, Any]]) -> str:
     """Python that launches such a run and repeats its changes."""
     fields = {"algorithm": config.algorithm, "seed": config.seed}
-    if record.get("preset"):
-        fields["preset"] = "none"  # its values follow as fields
+    if not record.get("code", {}).get("environment"):  # those have no presets
+        fields["preset"] = "none"  # the values of the run's follow as fields, and it may have had none
     fields |= {name: value for name, value in config.changed.items() if name not in (*fields, "wrappers")}
     kinds = [kind for kind in ("environment", "algorithm", "network") if record.get("code", {}).get(kind)]
     lines = [f"# {' and '.join(kinds)} of its user's own: define it first"] if kinds else []

@@ -37,7 +37,7 @@ class NextSteps:
     def __init__(self, run: Run, *, on_resume: Callable[[], None]) -> None:
         self._run, self._on_resume = run, on_resume
         self._actions = Actions()
-        self._clearing = False  # whether the view below the buttons is about to be closed
+        self._ended = self._clearing = False  # clearing: whether the view below the buttons is about to be closed
         self.all = {name: button(name, *texts) for name, texts in STEPS.items()}
         for name in STEPS:
             self.all[name].on_click(lambda _, name=name: self.press(name))
@@ -52,6 +52,7 @@ class NextSteps:
         """Show the buttons if the run has ended; Rescue only where its return had collapsed."""
         self.view.layout.display = "" if ended else "none"
         self.all["rescue-run"].layout.display = "" if collapsed else "none"
+        self._ended = ended
         if not ended and self._place.children and not self._clearing:
             self._clearing = True
             self._actions.submit(self._clear)
@@ -59,7 +60,8 @@ class NextSteps:
     def _clear(self) -> None:
         """Close the view that a step opened; a game may take seconds to end."""
         self._clearing = False
-        closing.put(self._place)
+        if not self._ended:  # it may have failed to go on
+            closing.put(self._place)
 
     def press(self, name: str) -> None:
         """Take a step in another thread; its button is disabled meanwhile."""
