@@ -90,7 +90,7 @@ def groups_of(machine, membership):
 
 
 def test_a_container_counts_with_its_own_limit_and_those_above(tmp_path):
-    root = groups_of(tmp_path, "0::/jobs/mine\n")
+    root = groups_of(tmp_path, "0::/jobs/mine")
     group(root / "jobs" / "mine", memory__max=1000, memory__current=900,
           memory__stat="anon 700\ninactive_file 150\nactive_file 50")
     group(root / "jobs", memory__max=5000, memory__current=6000, memory__stat="inactive_file 10")
@@ -99,7 +99,7 @@ def test_a_container_counts_with_its_own_limit_and_those_above(tmp_path):
 
 
 def test_the_older_control_groups_are_read_as_well(tmp_path):
-    root = groups_of(tmp_path, "4:cpu,memory:/docker/0a:b\n2:cpuacct:/elsewhere\n0::/\n")  # the path is the host's
+    root = groups_of(tmp_path, "4:cpu,memory:/docker/0a:b\n2:cpuacct:/elsewhere\n0::/")  # the path is the host's
     group(root / "memory", memory__limit_in_bytes=3000, memory__usage_in_bytes=1000,
           memory__stat="total_inactive_file 100\ninactive_file 7")
     assert group_free_bytes(tmp_path) == [2100]

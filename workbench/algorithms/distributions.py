@@ -294,6 +294,9 @@ class MultiDiscrete(_Choices, Mixed):
     def __init__(self, sizes: tuple[int, ...]) -> None:
         super().__init__([ActionSpec("categorical", (size,)) for size in sizes])
 
+    def split(self, actions: Tensor) -> list[Tensor]:
+        return list(actions.unbind(-1))
+
     def _joined(self, actions: list[Tensor]) -> Tensor:
         return torch.stack(actions, -1)
 
