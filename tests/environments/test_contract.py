@@ -131,7 +131,8 @@ def test_it_keeps_the_contract(environment, options, happened, spec):
 
 
 @pytest.mark.parametrize("environment, options", [
-    ("ALE/Pong-v5", {"max_frames_per_episode": 80}), ("testing/counting-v0", {"episode_length": 3})], ids=title)
+    ("ALE/Pong-v5", {"max_frames_per_episode": 80}), ("testing/counting-v0", {"episode_length": 3, "life": 1}),
+], ids=title)
 def test_one_that_loses_its_endings_is_told(environment, options, monkeypatch):
     skip_without_its_package(environment)
     monkeypatch.setattr(WithEndings, "ending", lambda self, index: None)
