@@ -194,7 +194,7 @@ def test_a_closed_inspector_leaves_nothing_in_the_browser(run: wb.Run) -> None:
 def test_large_numbers_are_said_as_people_say_them(tmp_path: Path) -> None:
     found = Evaluation("x", tmp_path, 9, 0, True, (21_000.0, 22_000.0, 2e6, 3e6, 4e6), (3,) * 5)
     assert "e+" not in figures.interval(found) and "(5 episodes)" in figures.interval(found)
-    assert still._cell(123_456.7) == "123,457"
+    assert still._cell({"norm": 123_456.7}, name="norm") == "123,457"
 
 
 def test_a_name_that_is_none_is_refused(inspector: CheckpointInspector) -> None:
