@@ -25,8 +25,8 @@ class ReplayingDevice(CudaDevice):
 
     foreach, capturable = False, False
 
-    def __init__(self) -> None:
-        super().__init__("cpu", precision="fp32")
+    def __init__(self, *, graphs: bool = True) -> None:
+        super().__init__("cpu", precision="fp32", graphs=graphs)
         self.pads = True
         self.replays = self.records = self.placed = self.sent = 0
         self.broken = ""
@@ -44,9 +44,9 @@ class ReplayingDevice(CudaDevice):
         """See `Device`."""
         return nullcontext()
 
-    def recorder(self, generator: torch.Generator | None = None) -> Replays:
+    def recorder(self, generator: torch.Generator | None = None) -> Replays | None:  # type: ignore[override]
         """See `Device`."""
-        return Replays(self)
+        return Replays(self) if self._records else None
 
     def _pinned(self, size: int) -> torch.Tensor:
         return torch.full((size,), 0xA5, dtype=torch.uint8)  # what is not written is seen

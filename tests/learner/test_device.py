@@ -18,7 +18,9 @@ from tests.learner.updates import CASES, IMAGES, UNROLL, VECTOR, trainer_on, upd
 from workbench import networks
 from workbench.algorithms.adaptive_cost import AdaptiveCost
 from workbench.algorithms.vtrace.agent import VTrace
-from workbench.config import RunConfig
+from workbench.algorithms.vtrace.config import VTraceConfig
+from workbench.config import RunConfig, settings
+from workbench.config.own_algorithm import described
 from workbench.errors import OutOfBounds
 from workbench.learner.devices import choose, cuda
 from workbench.learner.devices.choose import for_inference
@@ -180,18 +182,25 @@ def test_a_cost_that_begins_to_adapt_while_a_run_trains_begins_outside_of_what_i
     assert starts == [False, False] and device.records == 2
 
 
-def test_a_users_own_algorithm_is_called_in_every_update():
+def test_a_users_own_algorithm_is_called_in_every_update(monkeypatch):
     class Own(VTrace):
         def loss(self, network, *, batch, config):
             calls.append(config.discount)
             return super().loss(network, batch=batch, config=config)
 
-    config, spec, device, calls = RunConfig.build("x", **UNROLL), VECTOR, ReplayingDevice(), []
+    monkeypatch.setattr(cuda, "CudaDevice", lambda name, *, precision, graphs: ReplayingDevice(graphs=graphs))
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    monkeypatch.setattr(choose, "_has_bf16", lambda kind: False)
+    own = described(VTraceConfig, taken=settings(RunConfig))
+    config, spec, calls = RunConfig.build("x", **UNROLL), VECTOR, []
+    device = choose.choose(RunConfig.build("x", algorithm="Own", own_algorithm=own, device="cuda"), spec)
     network = networks.build(config.network, spec=spec, heads=Own.heads, seed=0)
     trainer = Trainer(network, Own(config.hyperparameters, spec=spec), device, config.hyperparameters)
     for seed in range(6):
         update(trainer, config, spec, seed=seed)
     assert len(calls) == 6 and device.records == 0
+    shipped = choose.choose(RunConfig.build("x", device="cuda"), spec)
+    assert shipped.recorder() is not None and device.recorder() is None
 
 
 @pytest.mark.parametrize("name", CASES)

@@ -96,8 +96,7 @@ def test_each_part_takes_the_steps_of_an_optimizer_of_its_own(kind: Any, optimiz
     assert (weights(trainer) - weights(slow)).abs().max() < 1e-6
 
 
-def test_a_live_factor_drops_no_recording(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(Parts, "__module__", "workbench.parts")  # a user's own is not recorded
+def test_a_live_factor_drops_no_recording() -> None:
     device, config = ReplayingDevice(), config_of()
     trainer = parts_on(device, config)
     for seed in range(8):
@@ -163,8 +162,6 @@ def test_training_with_parts_and_noise_goes_on_after_a_checkpoint_as_if_nothing_
 
 class OnePart(SAC):
     """SAC as it was before it had parts."""
-
-    __module__ = SAC.__module__  # a user's own is not recorded
 
     def rate_factors(self, network: nn.Module, *, config: Any) -> list[tuple[list[nn.Parameter], float]]:
         return []

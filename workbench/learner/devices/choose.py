@@ -28,7 +28,7 @@ def choose(
                                  bf16=_has_bf16(kind))
     if kind in ("xla", "tpu"):
         return _compiling(config, kind, precision=precision, compiled=compiled)
-    return _of_kind(kind, precision=precision, own_network=own_network)
+    return _of_kind(kind, precision=precision, graphs=_recorded(config, own_network))
 
 
 def _compiling(config: RunConfig, kind: str, *, precision: str, compiled: Path | None) -> Device:
@@ -76,15 +76,20 @@ def for_inference(config: RunConfig, training: Device, *, own_network: bool = Fa
         raise OutOfBounds(f"inference_device={name!r}, but torch finds {number} CUDA devices here. Leave it out.")
     precision = chosen.precision(config.precision, images=training.precision == "bf16", own_network=own_network,
                                  bf16=_has_bf16(device.type))
-    return _of_kind(name, precision=precision, own_network=own_network)
+    return _of_kind(name, precision=precision, graphs=_recorded(config, own_network))
 
 
-def _of_kind(name: str, *, precision: str, own_network: bool) -> Device:
+def _recorded(config: RunConfig, own_network: bool) -> bool:
+    """Whether work may be recorded: the Python of a user's own network or algorithm has to run every time."""
+    return not own_network and not config.own_algorithm
+
+
+def _of_kind(name: str, *, precision: str, graphs: bool) -> Device:
     if not name.startswith("cuda"):
         return Device(name, precision=precision)
     from workbench.learner.devices.cuda import CudaDevice
 
-    return CudaDevice(name, precision=precision, graphs=not own_network)
+    return CudaDevice(name, precision=precision, graphs=graphs)
 
 
 def _has_bf16(kind: str) -> bool:

@@ -62,7 +62,7 @@ class Inference:
         with policy.reading() as (network, _):
             self._tables = EnvironmentTables(network, spec, device=device, num_envs=num_envs, kept=frames)
         self._roles = RoleTable.of(config(), spec.agents, num_envs, rank)
-        self._recorder = None if is_own(algorithm) else device.recorder(generator)
+        self._recorder = device.recorder(generator)
         self._run_ids = np.zeros(num_envs, np.int64)
         self._actions = distribution_of(spec.actions)
         self._returns = np.zeros(num_envs, np.float64)

@@ -116,7 +116,7 @@ class Trainer:
         self._device = device
         if device.compiles:
             fill_state(self.optimizer)
-        self._recorder = None if is_own(algorithm) else device.recorder()
+        self._recorder = device.recorder()
         self._rates = [torch.zeros((), device=device.torch) for _ in self._factors.groups]  # if updates are recorded
         self._model = network  # as the loss calls it
         self._learners: Learners = Alone()
