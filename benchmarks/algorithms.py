@@ -74,7 +74,7 @@ def ours(environment: str, algorithm: str, frames: int, seed: int) -> dict[str, 
 def ours_within(seconds: float, environment: str, algorithm: str, seed: int) -> dict[str, Any]:
     """The same of one run of so many seconds of training, which it counts from before its actors begin."""
     run = launch(environment, algorithm, seed, ENDLESS)
-    while run.status.alive and run.status.time_s < seconds:
+    while (status := run.status).alive and status.time_s < seconds:
         time.sleep(0.1)
     return found_by(run, run.stop())
 

@@ -60,10 +60,7 @@ class Storage:
     def check_copy(self, run: RunDirectory) -> None:
         """Raises StorageFailed if what is kept under the run's name is another run's, or cannot be reached; RunNotFound
         if nothing is."""
-        record = self._record(run.name)
-        if record is None:
-            raise run_copy.not_there(run.name, f"at {self.url}", self.names())
-        if record.get("created") != run.read().get("created"):
+        if self._known(run.name).get("created") != run.read().get("created"):
             raise StorageFailed(f"{self.url}/{run.name} is another run than {run.name!r} of this machine, which stays "
                                 f"as it is. Go on with the one here: wb.resume({run.name!r}); or move it to the trash "
                                 f"first: wb.attach({run.name!r}).delete().")
@@ -85,8 +82,7 @@ class Storage:
 
     def fetch(self, name: str, into: Path) -> None:
         """Copy what is kept of that run to `into`/`name`. Raises RunNotFound with the nearest name, StorageFailed."""
-        if self._record(name) is None:
-            raise run_copy.not_there(name, f"at {self.url}", self.names())
+        self._known(name)
         target, source = into / name, self._at(name)
         self._files.invalidate_cache()
         try:
@@ -111,6 +107,12 @@ class Storage:
 
     def _at(self, *parts: str) -> str:
         return "/".join([self._root, *parts])
+
+    def _known(self, name: str) -> dict[str, Any]:
+        """run.json of a run that is kept. Raises RunNotFound with the nearest name."""
+        if (record := self._record(name)) is None:
+            raise run_copy.not_there(name, f"at {self.url}", self.names())
+        return record
 
     def _record(self, name: str) -> dict[str, Any] | None:
         """run.json of the copy of that name; None if there is none."""
