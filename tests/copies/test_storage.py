@@ -149,7 +149,7 @@ def test_another_run_of_that_name_stays_as_it_is(url: str, home: Path) -> None:
     shutil.rmtree(rundir.find("pong").path)
     other = made(created=8.0)
     save(other.checkpoints, frames=300)
-    with pytest.raises(StorageFailed, match=r"has another run 'pong'.*wb\.resume"):
+    with pytest.raises(StorageFailed, match=r"/pong is another run than 'pong' .*fork"):
         Storage(url).keep(other)
 
 
@@ -298,7 +298,7 @@ def test_the_url_of_another_run_never_stands_for_the_run_of_that_name_that_is_he
     Storage(url).keep(rundir.find("pong"))
     shutil.rmtree(rundir.find("pong").path)
     ours = made(created=8.0, config=RunConfig.build("CartPole-v1", storage=storage_here).to_json())
-    with pytest.raises(StorageFailed, match=r"colleague/pong is another run than 'pong' .*wb\.resume\('pong'\)"):
+    with pytest.raises(StorageFailed, match=r"/pong is another run than 'pong' .*wb\.attach\('pong'\)\.delete"):
         wb.resume(f"{url}/pong")
     assert ours.read()["state"] == "stopped"
     with pytest.raises(RunNotFound, match="there is no run 'pong' at"):

@@ -103,11 +103,13 @@ def test_a_copy_is_never_replaced_by_another_run_of_its_name(home: Path, drive: 
 
     kept = [path.read_bytes() for path in sorted((drive / run.name).rglob("*")) if path.is_file()]
     (drive / run.name).rename(drive / other.name)  # as if that machine had been named first
-    with pytest.raises(StorageFailed, match="has another run of that name, which stays as it is"):
+    with pytest.raises(StorageFailed, match="is another run than 'cartpole-vtrace-2' .* both stay as they are"):
         other.checkpoint()
         run_copy.copy(other.directory, drive)
-    eventually(lambda: "has another run of that name" in colab.kept(other.path).get("error", ""))
+    eventually(lambda: "is another run than" in colab.kept(other.path).get("error", ""))
     assert kept == [path.read_bytes() for path in sorted((drive / other.name).rglob("*")) if path.is_file()]
+    with pytest.raises(StorageFailed, match=r"is another run than .*wb\.attach\('cartpole-vtrace-2'\)\.delete"):
+        colab.restored(other.name)
     other.stop()
 
 

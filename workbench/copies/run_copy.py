@@ -19,6 +19,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import closing, suppress
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 from workbench import checkpoints, rundir
 from workbench.checkpoints import Checkpoint
@@ -42,7 +43,8 @@ def copy(run: RunDirectory, folder: Path) -> int | None:
     if newest is None or _same(newest, target / "checkpoints" / newest.path.name):
         return None
     files.check_unlinked(target)
-    _check_own(target, run)
+    if (record := _record(target)) is not None:
+        check_same(run, record, str(target))
     for below in ("checkpoints", "code"):
         (target / below).mkdir(parents=True, exist_ok=True)
     for code in sealed.files_in(run.code):
@@ -71,11 +73,19 @@ def not_there(name: str, where: str, names: Sequence[str]) -> RunNotFound:
     return RunNotFound(f"there is no run {name!r} {where}.{hint}")
 
 
-def _check_own(target: Path, run: RunDirectory) -> None:
-    """Raises StorageFailed if `target` has another run's copy, such as one of that name from another machine."""
-    if (target / "run.json").exists() and RunDirectory(target).read().get("created") != run.read().get("created"):
-        raise StorageFailed(f"{target} has another run of that name, which stays as it is. Choose another folder: "
-                            f"colab.prepare(...), then wb.resume({run.name!r}) once it is stopped.")
+def check_same(run: RunDirectory, record: Mapping[str, object], there: str) -> None:
+    """Raises StorageFailed if `record`, that of the copy `there`, is of another run than `run`, which has its name."""
+    if record.get("created") != run.read().get("created"):
+        raise StorageFailed(f"{there} is another run than {run.name!r} of this machine; both stay as they are. For a "
+                            f"copy of the one here, name another folder, or fork it under another name: "
+                            f"wb.attach({run.name!r}).fork(...). To go on with the one there, move the one here to the "
+                            f"trash first: wb.attach({run.name!r}).delete().")
+
+
+def _record(copied: Path) -> dict[str, Any] | None:
+    """run.json of a copy; None if there is none."""
+    copied_run = RunDirectory(copied)
+    return copied_run.read() if copied_run.record.exists() else None
 
 
 def _same(checkpoint: Checkpoint, copied: Path) -> bool:
@@ -151,9 +161,13 @@ def restored(name: str, folder: str | Path | None = None, *, trust_code: bool = 
         trust_code: whether to load code typed in cells from there. Anybody who can write to that folder can then run
             code here, so trust only a folder that is yours alone.
 
-    Raises RunNotFound with the nearest name, CheckpointCorrupt without a whole checkpoint, AccessDenied for code.
+    Raises RunNotFound with the nearest name, CheckpointCorrupt without a whole checkpoint, AccessDenied for code,
+    StorageFailed where the one in `folder` is another one than the one here.
     """
+    folder = folder or os.environ.get("WORKBENCH_MIRROR")
     if is_here(name):
+        if folder and (record := _record(_absolute(folder) / name)) is not None:
+            check_same(rundir.find(name), record, f"{folder}/{name}")
         return name
     source = _copied_run(name, folder)
     newest, errors = checkpoints.newest_good(source.checkpoints, replay=False)
@@ -185,14 +199,17 @@ def is_here(name: str) -> bool:
 
 
 def _copied_run(name: str, folder: str | Path | None) -> RunDirectory:
-    folder = folder or os.environ.get("WORKBENCH_MIRROR")
     if not folder:
         raise RunNotFound(f"there is no run {name!r} here, and no folder to look in: call colab.prepare() first.")
-    copies = Path(folder).expanduser().absolute()
+    copies = _absolute(folder)
     source = RunDirectory(copies / name)
     if not source.record.exists():
         raise not_there(name, f"in {folder}", sorted(path.parent.name for path in copies.glob("*/run.json")))
     return source
+
+
+def _absolute(folder: str | Path) -> Path:
+    return Path(folder).expanduser().absolute()
 
 
 def _restore_metrics(source: Path, target: Path) -> None:

@@ -50,20 +50,10 @@ class Storage:
         """What is the same for all URLs of one folder."""
         return type(self._files), self._root
 
-    def check_name(self, name: str, created: object) -> None:
-        """Raises StorageFailed if the storage cannot be reached, or has another run of that name."""
-        record = self._record(name)
-        if record is not None and record.get("created") != created:
-            raise StorageFailed(f"{self.url} has another run {name!r}, which stays as it is. Go on with it: "
-                                f"wb.resume('{self.url}/{name}'); or choose another name, or another folder.")
-
     def check_copy(self, run: RunDirectory) -> None:
         """Raises StorageFailed if what is kept under the run's name is another run's, or cannot be reached; RunNotFound
         if nothing is."""
-        if self._known(run.name).get("created") != run.read().get("created"):
-            raise StorageFailed(f"{self.url}/{run.name} is another run than {run.name!r} of this machine, which stays "
-                                f"as it is. Go on with the one here: wb.resume({run.name!r}); or move it to the trash "
-                                f"first: wb.attach({run.name!r}).delete().")
+        run_copy.check_same(run, self._known(run.name), f"{self.url}/{run.name}")
 
     def keep(self, run: RunDirectory) -> int | None:
         """Copy the run's newest good checkpoint, and all that belongs to it. Returns its frames; None if it was there.
@@ -73,7 +63,8 @@ class Storage:
         newest, _ = checkpoints.newest_good(run.checkpoints, replay=False)
         if newest is None or newest.path.name in self._whole(run.name):
             return None
-        self.check_name(run.name, run.read().get("created"))
+        if (record := self._record(run.name)) is not None:
+            run_copy.check_same(run, record, f"{self.url}/{run.name}")
         with tempfile.TemporaryDirectory(prefix="rl-workbench-") as staging:
             frames = run_copy.copy(run, Path(staging))
             self._upload(Path(staging) / run.name, self._at(run.name))
