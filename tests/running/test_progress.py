@@ -92,6 +92,7 @@ def test_a_log_gets_whole_lines_and_few_of_them(monkeypatch: pytest.MonkeyPatch,
 
 
 def test_what_a_launch_leaves_in_a_cell_stays_true() -> None:
-    assert waiting._started(STATUS, 6.72) == "runs in the background after a start of 6.7 s"
-    assert waiting._started(replace(STATUS, state="starting", reason="torch loads"), 1.0) == (
+    assert waiting._started(STATUS, 6.72, None) == "runs in the background after a start of 6.7 s"
+    assert waiting._started(STATUS, 6.72, "classic").endswith("a start of 6.7 s, with preset='classic'")
+    assert waiting._started(replace(STATUS, state="starting", reason="torch loads"), 1.0, "classic") == (
         replace(STATUS, state="starting", reason="torch loads").line())

@@ -48,10 +48,10 @@ def failure(control: Control) -> WorkbenchError:
 
 def until_ready(control: Control, launched: Launched, timeout_s: float, *, progress: bool | None) -> RunStatus:
     """The status once the learner trains. Raises the run's own error, or WaitTimeout, after which the run goes on."""
-    name, began = control.directory.name, time.monotonic()
+    name, preset, began = control.directory.name, control.directory.read().get("preset"), time.monotonic()
     with Progress(name, shown=interactive() if progress is None else progress) as line:
         for status in _statuses(control, timeout_s):
-            line.show(0, [_started(status, time.monotonic() - began)])
+            line.show(0, [_started(status, time.monotonic() - began, preset)])
             if status.state in ("training", "paused", "finished"):
                 return status
             if status.state == "failed":
@@ -66,10 +66,11 @@ def until_ready(control: Control, launched: Launched, timeout_s: float, *, progr
     )
 
 
-def _started(status: RunStatus, waited_s: float) -> str:
+def _started(status: RunStatus, waited_s: float, preset: str | None) -> str:
     """The status of a run that starts; once it trains, or fills its replay, words that stay true: a cell keeps them."""
-    runs = f"runs in the background after a start of {waited_s:.1f} s"
-    return runs if status.state == "training" else status.line()
+    if status.state != "training":
+        return status.line()
+    return f"runs in the background after a start of {waited_s:.1f} s" + (f", with preset={preset!r}" if preset else "")
 
 
 def until(
