@@ -151,8 +151,8 @@ EXAMPLES = {
     "Game.stop": "rollout = game.stop()",
     "Game.take_over": "game.take_over()",
 
-    "export_policy": 'wb.export_policy(run, target="policy.zip")',
-    "load_policy": 'policy = wb.load_policy("policy.zip", env=env, greedy=False)',
+    "export_policy": 'wb.export_policy(run, target="policy")',
+    "load_policy": 'policy = wb.load_policy("policy", env=env, greedy=False)',
     "pretrained": 'expert = wb.pretrained("cartpole")',
     "PretrainedPolicies.inspect": "policies.inspect()",
     "PretrainedPolicy.card": "print(expert.card)",

@@ -395,6 +395,17 @@ def test_diff_is_a_table_by_tensor(tmp_path: Path) -> None:
     assert table["only_in"].to_dict() == {"gone": "self", "moved": "", "new": "other", "reshaped": "", "same": "",
                                           "zero": ""}
     assert np.isnan(table.loc["reshaped", "relative_difference"]) and np.isnan(table.loc["new", "norm"])
+    with pytest.raises(InvalidInput, match="None is no checkpoint"):
+        of(same=[3]).diff(None)  # type: ignore[arg-type]
+
+
+def test_a_mean_that_is_no_number_is_never_the_best(tmp_path: Path) -> None:
+    for frames, mean in enumerate((float("nan"), 20.0, 500.0, float("inf"), 450.0)):
+        judged = {"by": "episode_return", "mean": mean, "episodes": 50}
+        checkpoints.write(tmp_path, frames=frames, groups={"model": {}}, meta={**meta(), "judged": judged},
+                          requested=False)
+    best = checkpoints.best(checkpoints.every(tmp_path))
+    assert best is not None and best.frames == 2
 
 
 @pytest.fixture

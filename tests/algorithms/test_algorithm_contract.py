@@ -175,6 +175,30 @@ class NoPriorities(Good):
         return wb.Loss(self.outputs(network, batch).value.square().mean(), {})
 
 
+class PrioritiesWithGradient(Good):
+    Config = wb.ReplayConfig
+
+    def loss(self, network: Any, *, batch: Any, config: Any) -> wb.Loss:
+        each = self.outputs(network, batch).value.square().mean(0)
+        return wb.Loss(each.mean(), {}, priorities=each)
+
+
+class EnoughIsTrue(Good):
+    def loss(self, network: Any, *, batch: Any, config: Any) -> wb.Loss:
+        return super().loss(network, batch=batch, config=config)._replace(enough=True)  # type: ignore[arg-type]
+
+
+class StatesOfNobody(Good):
+    def loss(self, network: Any, *, batch: Any, config: Any) -> wb.Loss:
+        return super().loss(network, batch=batch, config=config)._replace(next_states=(torch.zeros(2, 7),))
+
+
+class TargetsWithGradient(Good):
+    def loss(self, network: Any, *, batch: Any, config: Any) -> wb.Loss:
+        loss = super().loss(network, batch=batch, config=config)
+        return loss._replace(value_targets=self.outputs(network, batch).value)
+
+
 class OfAnotherOutput(Good):
     heads = algorithms.Heads(tuple)  # type: ignore[arg-type]
 
@@ -217,6 +241,10 @@ BROKEN = {
     OtherFields: r"act\(...\) gives the fields \['value'\], but behaviour_fields\(\) names \['policy_logits', ",
     Forgetful: r"parameters\(\) has 1 that state\(\) does not keep",
     NoPriorities: r"with a replay, Loss.priorities are \[B\], \(3,\), not None",
+    PrioritiesWithGradient: r"Loss.priorities are detached, one for each unroll, \(3,\), not a float32 tensor",
+    EnoughIsTrue: "Loss.enough is a detached scalar tensor, not True",
+    StatesOfNobody: r"Loss.next_states are detached, in the shapes of batch.initial_state: \[\]",
+    TargetsWithGradient: r"Loss.value_targets is a detached tensor \[T, B\], not a float32 tensor of shape",
     OfAnotherOutput: "no network that ships gives tuple",
 }
 

@@ -5,8 +5,10 @@ from __future__ import annotations
 import inspect
 import math
 import re
+import time
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 import workbench as wb
@@ -153,6 +155,7 @@ def test_groups_grow_until_neither_core_nor_service_loses_much():
     ({"frames_per_second": 1e5, "utilisation": 1.2}, r"must lie in \(0, 1\]"),
     ({"frames_per_second": 1e5, "group_size": 2.5}, "group_size=2.5 must be a whole number"),
     ({"frames_per_second": 1e5, "batch_size": -1}, "batch_size=-1"),
+    ({"frames_per_second": 1e6, "utilisation": 1e-300}, "utilisation=1e-300 must be a number above 0, from 1e-18"),
     ({"cores": 0}, "cores=0 must be a number above 0"),
     ({"cores": 8, "learners": 1.5}, "learners=1.5 must be a whole number"),
     ({"cores": 8, "core_price": -0.05}, "core_price=-0.05 must be a number above 0"),
@@ -161,6 +164,19 @@ def test_groups_grow_until_neither_core_nor_service_loses_much():
 def test_what_is_no_quantity_is_refused(fields, says):
     with pytest.raises(OutOfBounds, match=says):
         wb.plan(**fields)
+
+
+def test_speeds_beyond_reason_are_answered_at_once():
+    began = time.perf_counter()
+    most = wb.plan(frames_per_second=1e18, accelerator="mine", learner_steps_per_second=np.float64(1e6))
+    assert most.learners > 1e9 and most.steps_per_second == pytest.approx(1e18 / 4)
+    with pytest.raises(OutOfBounds, match="cannot be reached by adding learners"):
+        wb.plan(frames_per_second=1e10, observation_bytes=10**9)
+    assert time.perf_counter() - began < 5
+    with pytest.raises(InvalidInput, match="environment=None must be a name"):
+        wb.plan(None, frames_per_second=1e6)
+    with pytest.raises(UnknownName, match="unknown algorithm"):
+        wb.plan(frames_per_second=1e6, algorithm=[])
 
 
 def test_unknown_names_come_with_what_to_give_instead():

@@ -53,7 +53,9 @@ def test_a_plain_loop_plays_the_episodes_that_an_evaluation_plays(
     assert played(policy, env, seed=4) == first, "reset forgets the episode before"
 
 
-def test_what_is_exported_has_the_weights_and_nothing_that_only_trains(tmp_path: Path) -> None:
+def test_what_is_exported_has_the_weights_and_nothing_that_only_trains(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     one = checkpoint_in(tmp_path, "CartPole-v1")
     path = wb.export_policy(one, target=tmp_path / "taken")
     assert sorted(file.name for file in path.iterdir()) == ["README.md", "meta.json", "model.safetensors"]
@@ -67,6 +69,11 @@ def test_what_is_exported_has_the_weights_and_nothing_that_only_trains(tmp_path:
         wb.export_policy(one, target=path)
     with pytest.raises(InvalidInput, match="'policy.pt' ends as a file of another format. Name a new folder"):
         wb.export_policy(one, target=tmp_path / "policy.pt")
+    with pytest.raises(InvalidInput, match=r"taken\.zip is packed\. Unzip it, and give the folder"):
+        wb.evaluate(packed, episodes=1)
+    assert zipfile.is_zipfile(wb.export_policy(one, target=tmp_path / "TAKEN.ZIP"))
+    monkeypatch.setenv("HOME", str(tmp_path))
+    assert wb.load_policy("~/taken", env=gymnasium.make("CartPole-v1"))
     shutil.rmtree(tmp_path / "run")
     assert wb.evaluate(path, episodes=1).lengths, "it needs nothing of its run"
 

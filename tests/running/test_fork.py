@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import shutil
+import signal
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -190,7 +191,26 @@ def test_a_checkpoint_of_another_run_or_a_damaged_one_leaves_nothing(run: wb.Run
     shutil.rmtree(made.path)
     with pytest.raises(InvalidInput, match=f"there is no checkpoint in {made.path}"):
         run.fork(made, name="never")
+    (tmp_path / "mydata").mkdir()
+    for folder in ("", ".", "..", str(tmp_path / "mydata")):  # the first two: that of all checkpoints
+        with pytest.raises(InvalidInput, match=r"there is no checkpoint in .*: it has no meta\.json\.$"):
+            run.fork(folder, name="never")
     assert not (rundir.home() / "runs" / "never").exists()
+
+
+def test_a_fork_that_begins_again_before_its_first_own_checkpoint_leaves_its_rows_behind(run: wb.Run) -> None:
+    fork = run.fork(name="killed", checkpoint_interval_s=3600.0)
+    try:
+        start = fork.checkpoints[0].updates
+        before = fork.wait(updates=start + 10, timeout_s=240)
+        eventually(lambda: "learning_rate" in fork.metric_names)
+        os.kill(fork.status.learner_pid or 0, signal.SIGKILL)
+        eventually(lambda: (fork.events["kind"] == "restore").any())
+        eventually(lambda: fork.status.updates > before.updates)
+        assert (fork.events["kind"] == "fork").sum() == 1
+        assert fork.metrics("learning_rate")["frames"].is_monotonic_increasing
+    finally:
+        fork.stop()
 
 
 @pytest.mark.full

@@ -6,6 +6,7 @@ import json
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 import workbench as wb
@@ -57,6 +58,9 @@ def of(**space: Any) -> dict[str, Any]:
         (of(network=["mlp", "mlp-lstm"]) | {"network": "mlp"}, InvalidInput, "in the space and has a value"),
         ({"trials": 0}, OutOfBounds, r"trials=0 is out of bounds"),
         ({"trials": 2.5}, OutOfBounds, "must be a whole number"),
+        ({"network": (64, 64)}, InvalidInput, r"network=\(64, 64\) must be a name, .*mlp"),
+        ({"sampler": "pbt", "generations": 9.5}, OutOfBounds, "generations=9.5 must be a whole number"),
+        ({"sampler": "pbt", "generations": 8}, OutOfBounds, "generations=8 must be 3, 9 or 27"),
         ({"parallel": CORES + 1}, OutOfBounds, f"This machine has {CORES} core{'s'[:CORES > 1]},"),
         ({"parallel": 0}, OutOfBounds, "parallel=0"),
         ({"sampler": "tpee"}, UnknownName, "unknown sampler 'tpee'. Did you mean 'tpe'"),
@@ -150,6 +154,14 @@ def test_where_nobody_says_how_many_there_are_as_many_runs_at_a_time_as_fit(
         assert json.loads((made.path / "sweep.json").read_text())["parallel"] == fitting
 
 
+def test_numbers_of_numpy_count(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("workbench.sweeping.sweep.begin", str)
+    made = wb.sweep("CartPole-v1", space={"learning_rate": (1e-4, 1e-2)}, trials=np.int64(4), parallel=np.int64(1),
+                    sampler="pbt", generations=np.int64(9))
+    record = json.loads((made.path / "sweep.json").read_text())
+    assert (record["trials"], record["parallel"], record["generations"]) == (4, 1, 9)
+
+
 @pytest.mark.parametrize(("fields", "space", "warned"), [
     ({"total_frames": 128_000}, {}, True),  # 200 updates of 640 steps
     ({"total_frames": 128_640}, {}, False),
@@ -158,6 +170,9 @@ def test_where_nobody_says_how_many_there_are_as_many_runs_at_a_time_as_fit(
     ({"total_frames": 20_000}, {"batch_size": [4, 32]}, False),
     ({"total_frames": 20_000}, {"warmup_updates": (0, 200)}, False),
     ({"total_frames": 20_000}, {"learning_rate": (1e-4, 1e-2)}, True),
+    ({"total_frames": 4_000, "algorithm": "ppo", "warmup_updates": 249, "batch_size": 2}, {}, False),  # 250 updates
+    ({"total_frames": 4_000, "algorithm": "ppo", "warmup_updates": 250, "batch_size": 2}, {}, True),
+    ({"total_frames": 8_000, "algorithm": "r2d2", "warmup_updates": 24}, {"replay_ratio": (0.25, 16.0)}, False),
 ])
 def test_a_sweep_whose_runs_only_warm_up_is_warned(fields: dict[str, Any], space: dict[str, Any], warned: bool) -> None:
     config = RunConfig.build("CartPole-v1", **fields)

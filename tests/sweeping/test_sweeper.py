@@ -97,6 +97,16 @@ def test_who_resumes_a_hopeless_sweep_may_have_mended_the_cause() -> None:
     assert "the first 6 trials all failed. sweep-5" in (second._hopeless() or "")
 
 
+def test_while_the_first_run_trains_well_the_failures_of_others_are_no_reason_to_end() -> None:
+    one = Sweeper(swept(trials=20, parallel=2))
+    healthy = one._study.ask(one._ranges)
+    for _ in range(HOPELESS + 1):
+        one._study.tell(one._study.ask(one._ranges), state=optuna.trial.TrialState.FAIL)
+    assert one._hopeless() is None
+    one._study.tell(healthy, state=optuna.trial.TrialState.FAIL)
+    assert one._hopeless() is not None
+
+
 def test_weights_that_all_runs_begin_with_stay_when_they_are_pruned(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

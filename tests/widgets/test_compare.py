@@ -212,6 +212,8 @@ def test_the_same_configuration_says_so() -> None:
         ([], "loss", {}, InvalidInput, r"got no runs.*wb\.runs\(\) lists them"),
         (["pong-1", "pong-1"], "loss", {}, InvalidInput, "pong-1 is given twice"),
         (["pong-1", 3], "loss", {}, InvalidInput, "3 is no run"),
+        (5, "loss", {}, InvalidInput, "5 is no run. Give handles, names"),
+        (["pong-1"], ["loss"], {}, InvalidInput, r"metric=\['loss'\] must be the name of one"),
         (["pong-1", "pong-3"], "loss", {}, RunNotFound, r"no run 'pong-3'.*Did you mean 'pong-[12]'"),
         (["pong-1", "pong-2"], "los", {}, UnknownName,
          r"unknown metric 'los'\. Did you mean 'loss'\? pong-1, pong-2 do not have it"),
@@ -224,7 +226,7 @@ def test_the_same_configuration_says_so() -> None:
     ],
 )  # fmt: skip
 def test_what_cannot_be_compared_is_refused_in_words(
-    both: Comparison, runs: Any, metric: str, how: Any, error: type[Exception], said: str
+    both: Comparison, runs: Any, metric: Any, how: Any, error: type[Exception], said: str
 ) -> None:
     recorded.new("new")
     with pytest.raises(error, match=said):

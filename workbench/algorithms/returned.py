@@ -11,6 +11,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from workbench.algorithms.batch import Batch
 from workbench.algorithms.interface import DISCOUNTED_RETURN, Algorithm, Loss
 from workbench.errors import AlgorithmFailed
 
@@ -24,6 +25,11 @@ def rule(holds: bool, sentence: str) -> None:
 def is_tensor(value: Any, shape: tuple[int, ...]) -> bool:
     """Whether it is a tensor of that shape."""
     return isinstance(value, Tensor) and tuple(value.shape) == shape
+
+
+def _is_detached(value: Any, shape: tuple[int, ...] | None = None) -> bool:
+    """Whether it is a tensor without gradient, of that shape if one is given."""
+    return isinstance(value, Tensor) and not value.requires_grad and shape in (None, tuple(value.shape))
 
 
 def said_of(value: Any) -> str:
@@ -54,8 +60,8 @@ def check_act(returned: Any, *, algorithm: Algorithm, rows: int) -> None:
                                                      f"behaviour_fields() promises shape {(rows, *form)}.")
 
 
-def check_loss(loss: Any, *, algorithm: Algorithm) -> None:
-    """Raises AlgorithmFailed for what `loss` may not return; a total in autocast's dtype passes."""
+def check_loss(loss: Any, *, algorithm: Algorithm, batch: Batch) -> None:
+    """Raises AlgorithmFailed for what `loss` may not return for `batch`; a total in autocast's dtype passes."""
     rule(isinstance(loss, Loss), f"loss(...) returns a wb.Loss(total, scalars), not {said_of(loss)}.")
     rule(is_tensor(loss.total, ()) and loss.total.is_floating_point(),
          f"Loss.total is a float32 scalar to differentiate, not {said_of(loss.total)}. Take a mean or a sum.")
@@ -67,5 +73,16 @@ def check_loss(loss: Any, *, algorithm: Algorithm) -> None:
         rule(isinstance(name, str) and is_tensor(value, ()) and not value.requires_grad,
              f"Loss.scalars[{name!r}] is a detached scalar, not {said_of(value)}"
              f"{' with a gradient: .detach()' if isinstance(value, Tensor) and value.requires_grad else ''}.")
+    unrolls = (batch.reward.shape[1],)
+    rule(loss.priorities is None or _is_detached(loss.priorities, unrolls),
+         f"Loss.priorities are detached, one for each unroll, {unrolls}, not {said_of(loss.priorities)}.")
+    rule(loss.enough is None or _is_detached(loss.enough, ()),
+         f"Loss.enough is a detached scalar tensor, not {said_of(loss.enough)}.")
+    shapes = [tuple(state.shape) for state in batch.initial_state]
+    states = [] if loss.next_states is None else list(loss.next_states)
+    rule(loss.next_states is None or (len(states) == len(shapes) and all(map(_is_detached, states, shapes))),
+         f"Loss.next_states are detached, in the shapes of batch.initial_state: {shapes}.")
+    rule(loss.value_targets is None or _is_detached(loss.value_targets),
+         f"Loss.value_targets is a detached tensor [T, B], not {said_of(loss.value_targets)}.")
     for name in loss.samples:
         rule(name in algorithm.histogram_edges, f"Loss.samples[{name!r}] needs edges: histogram_edges[{name!r}].")

@@ -6,6 +6,7 @@ any.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -46,7 +47,7 @@ def standing(checkpoint: Checkpoint) -> Standing | None:
     if not isinstance(judged, dict):
         return None
     by, mean, episodes = (judged.get(name) for name in ("by", "mean", "episodes"))
-    if not is_number(mean) or type(episodes) is not int or episodes < LEAST_EPISODES:
+    if not is_number(mean) or not math.isfinite(mean) or type(episodes) is not int or episodes < LEAST_EPISODES:
         return None
     if not isinstance(by, str) or by not in JUDGED:
         return None

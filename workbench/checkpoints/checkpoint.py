@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
 FORMAT = 1
 META = "meta.json"
+NAME = re.compile(r"\d{12,}(-\d+)?", re.ASCII)  # of the folder of one
 REPLAY = "replay"  # the one group that may be missing: pruning removes its file, and no other
 SUFFIX = ".safetensors"
 _LARGEST_META = 2 * files.LARGEST_RECORD  # it holds more than the run's configuration
@@ -161,8 +162,10 @@ class Checkpoint:
         only_in (self, other or "").
 
         The difference is NaN where a tensor is in one of them alone, or the shapes differ. Raises CheckpointCorrupt,
-        UnknownName.
+        UnknownName, InvalidInput.
         """
+        if not isinstance(other, Checkpoint):
+            raise InvalidInput(f"{other!r:.100} is no checkpoint. Give another of run.checkpoints.")
         return _table(layer_statistics.differences(self, other, group=group), layer_statistics.Difference)
 
 
@@ -237,6 +240,8 @@ def at(path: Path, *, trust_code: bool = False) -> Checkpoint:
         content = files.decoded(files.content(meta, largest=_LARGEST_META))
         return replace(_decoded(path, content), trust_code=trust_code)
     except OSError as error:
+        if isinstance(error, FileNotFoundError) and not NAME.fullmatch(path.name):  # a folder that `write` did not make
+            raise InvalidInput(f"there is no checkpoint in {path}: it has no {META}.") from None
         raise CheckpointCorrupt(f"{meta} cannot be read: {error.strerror}. {_REMEDY}") from error
     except (ValueError, TypeError, KeyError, AttributeError, OverflowError, RecursionError) as error:
         raise CheckpointCorrupt(f"{meta} is damaged: {error!r:.200}. {_REMEDY}") from error

@@ -50,7 +50,7 @@ def export(
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         (checkpoint.path / META).lstat()  # fails if it was pruned; its content was read before, and is not read again
-        (_zip if path.suffix == ".zip" else _copy)(checkpoint, names, texts, hidden)
+        (_zip if path.suffix.lower() == ".zip" else _copy)(checkpoint, names, texts, hidden)
         os.rename(hidden, path)
     except (OSError, CheckpointCorrupt) as error:
         missing = [name for name in (META, *names) if not (checkpoint.path / name).exists()]

@@ -7,7 +7,6 @@ removes afterwards; from a checkpoint that stays, it removes only the replay, a 
 from __future__ import annotations
 
 import os
-import re
 import secrets
 import shutil
 import threading
@@ -20,11 +19,20 @@ from typing import Any, BinaryIO
 import numpy.typing as npt
 
 from workbench.checkpoints.best import BEST, best
-from workbench.checkpoints.checkpoint import META, REPLAY, Checkpoint, at, encoded_meta, file_of, opened, plain_meta
+from workbench.checkpoints.checkpoint import (
+    META,
+    NAME,
+    REPLAY,
+    Checkpoint,
+    at,
+    encoded_meta,
+    file_of,
+    opened,
+    plain_meta,
+)
 from workbench.checkpoints.tensorfile import Content
 from workbench.errors import CheckpointCorrupt, InvalidInput, StorageFailed
 
-_NAME = re.compile(r"\d{12,}(-\d+)?", re.ASCII)
 _writing = threading.Lock()  # held by one writer: an unfinished folder of this process is then none of another thread's
 
 
@@ -211,7 +219,7 @@ def _listed(folder: Path) -> list[tuple[float, Checkpoint | CheckpointCorrupt]]:
     """Checkpoints, or their errors, each with its time of creation, oldest first."""
     entries: list[tuple[float, Checkpoint | CheckpointCorrupt]] = []
     for path in sorted(folder.glob("[0-9]*")):
-        if not _NAME.fullmatch(path.name):
+        if not NAME.fullmatch(path.name):
             continue
         try:
             modified = path.lstat().st_mtime

@@ -76,10 +76,11 @@ class Learner:
 
         Raises OutOfBounds if averaging the gradients costs as much as more learners add.
         """
-        first = capacity.count_for(steps, min(self.service, self.rate.both), utilisation)
-        for learners in range(first, 20 * first + 2048):
+        first = learners = capacity.count_for(steps, min(self.service, self.rate.both), utilisation)
+        while learners < 20 * first + 2048:
             if steps * (1 - 1e-6) <= utilisation * self.most(learners):
                 return learners
+            learners += max(1, learners // 1000)
         raise OutOfBounds(f"{steps:,.0f} steps/s cannot be reached by adding learners: averaging the gradients of "
                           f"{self.parameters:,} parameters over network cards of {self.card * 8 / 1e9:g} Gbit/s takes "
                           "what they add. Give a larger batch_size or nic_gbit.")

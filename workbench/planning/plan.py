@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field
+from numbers import Real
 from typing import TYPE_CHECKING, Any
 
 from workbench.config import ALGORITHMS, DEFAULT, settings
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
 
 _WHOLE = ("accelerators_per_learner", "group_size", "batch_size", "unroll_length", "parameters", "learner_cores",
           "observation_bytes", "frames_per_step", "cores", "learners")
+_MOST = 1e18  # of a number
 USUAL_GROUPS = (8, 32, 128)  # environments in a message
 
 
@@ -229,7 +231,9 @@ def plan(
         OutOfBounds: a number that is not positive, or a utilisation above 1.
         InvalidInput: both a speed and machines are given, or neither.
     """
-    if algorithm not in ALGORITHMS:
+    if not isinstance(environment, str):
+        raise InvalidInput(f"environment={environment!r:.100} must be a name, such as 'ALE/Pong-v5'.")
+    if not isinstance(algorithm, str) or algorithm not in ALGORITHMS:
         raise UnknownName.among("algorithm", str(algorithm), ALGORITHMS)
     if unroll_length is None:
         unroll_length = int(settings(ALGORITHMS[algorithm])["unroll_length"].default)
@@ -296,13 +300,13 @@ def _check_question(speed: float | None, cores: int | None, learners: int | None
 
 
 def _check(**numbers: float | None) -> None:
-    """Raises OutOfBounds for a number that is not positive."""
+    """Raises OutOfBounds for a number that is not positive, or beyond any machine."""
     for name, value in numbers.items():
         if value is None:
             continue
-        most = math.inf if name == "service_steps_per_second" else 1e18  # infinite: a service that costs nothing
-        if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 < value <= most:
-            raise OutOfBounds(f"{name}={value!r} must be a number above 0.")
+        most = math.inf if name == "service_steps_per_second" else _MOST  # infinite: a service that costs nothing
+        if isinstance(value, bool) or not isinstance(value, Real) or not 1 / _MOST <= value <= most:
+            raise OutOfBounds(f"{name}={value!r} must be a number above 0, from {1 / _MOST:g} to {most:g}.")
         if name in _WHOLE and value != int(value):
             raise OutOfBounds(f"{name}={value!r} must be a whole number.")
         if name == "utilisation" and value > 1:

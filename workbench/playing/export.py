@@ -27,7 +27,7 @@ _OTHER_FORMATS = (".pt", ".pth", ".pkl", ".safetensors", ".tar", ".gz", ".h5", "
 
 
 @checked_arguments(checkpoint="Give a run, its name, or one of its checkpoints.",
-                   target="Give a path: target='policy.zip'.")
+                   target="Give a path: target='policy'.")
 def export_policy(
     checkpoint: Checkpoint | Run | str | Path,
     *,
@@ -38,9 +38,10 @@ def export_policy(
 ) -> Path:
     """Write the policy of a checkpoint and return the path; of a run its last, or its best after a collapse.
 
-    A folder, or a file that ends in .zip, holds the weights (model.safetensors) and their description (meta.json:
-    configuration, spaces, checksums): `wb.load_policy`, `wb.evaluate` and `wb.launch(checkpoint=...)` take it. A file
-    that ends in .onnx holds the network for other programs: see `workbench.playing.worker.onnx_export`.
+    A folder holds the weights (model.safetensors) and their description (meta.json: configuration, spaces, checksums):
+    `wb.load_policy`, `wb.evaluate` and `wb.launch(checkpoint=...)` take it. A file that ends in .zip is that folder,
+    packed to be sent; a file that ends in .onnx holds the network for other programs: see
+    `workbench.playing.worker.onnx_export`.
 
     A model card as Hugging Face reads it lies beside the weights as README.md, and beside pong.onnx as pong.md.
 
@@ -59,13 +60,13 @@ def export_policy(
         CheckpointCorrupt, StorageFailed: nothing was written.
     """
     source, path = chosen_checkpoint(checkpoint, trust_code=trust_code), Path(target).expanduser().absolute()
-    if path.suffix in _OTHER_FORMATS:
+    if path.suffix.lower() in _OTHER_FORMATS:
         raise InvalidInput(f"{path.name!r} ends as a file of another format. Name a new folder (it will hold "
                            "safetensors), or a file that ends in .zip or .onnx.")
     if evaluation is not None and evaluation.checkpoint.resolve() != source.path.resolve():
         raise InvalidInput(f"this evaluation is of {evaluation.checkpoint}, and {source.path} is exported. Give "
                            f"evaluation=wb.evaluate({str(source.path)!r}).")
-    is_onnx = path.suffix == ".onnx"
+    is_onnx = path.suffix.lower() == ".onnx"
     written = [path, *([path.with_suffix(".md")] if is_onnx else []),
                *([path.with_name(FILM)] if is_onnx and film else [])]
     for one in written:
@@ -101,7 +102,7 @@ def load_policy(
             observation, reward, terminated, truncated, _ = env.step(policy.act(observation, reward))
 
     Args:
-        checkpoint: a checkpoint, its folder, a file of `export_policy`, or a run (its last
+        checkpoint: a checkpoint, its folder, one of `export_policy`, or a run (its last
             good one, or a new one, or its best after a collapse; which one is said).
         env: the Gymnasium environment to act in, wrapped as in training; only its spaces are read.
         greedy: take the likeliest action; False: sample from the policy.

@@ -249,6 +249,8 @@ class Rollout:
             MissingPackage: mp4 needs PyAV, gif needs Pillow.
             StorageFailed: the file cannot be written.
         """
+        if not isinstance(path, str | Path):
+            raise InvalidInput(f"path={path!r:.100} is no path. Give one: rollout.save('episode.mp4').")
         if self.frames is None:
             raise InvalidInput(f"this rollout has no frames to save: {self.note}.")
         frames = film.with_overlay(self) if overlay else iter(self.frames)

@@ -191,7 +191,7 @@ def _check_loss(algorithm: Algorithm, network: nn.Module, batch: Batch, unroll: 
         algorithm.before_update(batch, config=config, peers=None)
     with _naming("loss(network, batch=..., config=...)"):
         loss = algorithm.loss(network, batch=batch, config=config)  # type: ignore[arg-type]
-    returned.check_loss(loss, algorithm=algorithm)
+    returned.check_loss(loss, algorithm=algorithm, batch=batch)
     rule(loss.total.dtype == torch.float32, f"Loss.total is a float32 scalar, not {said_of(loss.total)}.")
     total = float(loss.total.detach())
     rule(bool(np.isfinite(total)), f"Loss.total is {total} for a batch of noise.")

@@ -62,6 +62,9 @@ def checked_config(
     label = environment if isinstance(environment, str) else _label(environment)
     if isinstance(network, str) and network not in NETWORKS:
         raise UnknownName.among("network", network, NETWORKS)
+    if not (network is None or isinstance(network, str) or callable(network)):
+        raise InvalidInput(f"network={network!r:.100} must be a name, {', '.join(NETWORKS)}, or a class or "
+                           "function that makes one.")
     name, own = named_algorithm(algorithm, taken=settings(RunConfig))
     if "own_algorithm" in fields:
         raise InvalidInput("own_algorithm describes a class, and is set by it. Give algorithm=YourClass.")
@@ -143,7 +146,7 @@ def chosen_checkpoint(source: Checkpoint | OfRun | str | Path, *, trust_code: bo
         listed = {known.path.name: known for known in checkpoints.every(_run_of(one[0]).checkpoints)}
         checkpoint = named(one[1], "checkpoint", listed)
         checkpoint.verify(replay=False)
-    elif not isinstance(source, Checkpoint) and not os.path.exists(Path(source) / "meta.json"):
+    elif not isinstance(source, Checkpoint) and not os.path.exists(Path(source).expanduser() / "meta.json"):
         checkpoint = _stands_for(_run_of(source))
     else:
         checkpoint = source if isinstance(source, Checkpoint) else checkpoints.at(Path(source))
@@ -217,6 +220,8 @@ def newest_checkpoint(directory: RunDirectory) -> Checkpoint:
 
 def _run_of(name: str | Path) -> RunDirectory:
     path = Path(os.path.expanduser(name))
+    if path.suffix.lower() == ".zip" and path.is_file():
+        raise InvalidInput(f"{path} is packed. Unzip it, and give the folder.")
     if path.is_absolute() and not os.path.exists(path / "run.json"):
         raise InvalidInput(f"there is no checkpoint in {path}. Give a run, its name, or the folder of one of its "
                            "checkpoints, such as run.checkpoints[-1].path.")

@@ -29,7 +29,7 @@ from workbench.running.progress import Progress, interactive
 from workbench.sweeping import study, sweep_folder
 from workbench.sweeping.kept_run import withdraw
 from workbench.sweeping.space import Space, from_json
-from workbench.sweeping.start import MOST_TRIALS, begin, check_count, sharing_the_machine
+from workbench.sweeping.start import MOST_TRIALS, begin, checked_count, checked_parallel, sharing_the_machine
 from workbench.sweeping.study import Trial
 from workbench.sweeping.sweep_folder import SweepFolder
 from workbench.sweeping.trial import spent
@@ -359,12 +359,13 @@ class Sweep:
         if trials is not None:
             if record["sampler"] == study.PBT:
                 raise InvalidInput(f"trials={trials}: the population of {self.name} keeps its size. Leave it out.")
-            check_count("trials", trials, MOST_TRIALS)
+            changes["trials"] = checked_count("trials", trials, MOST_TRIALS)
         if parallel is not None:
+            changes["parallel"] = parallel = checked_parallel(self._folder.config(), parallel)
             sharing_the_machine(self._folder.config(), self._space, parallel)
         if self.status.over >= (target := changes.get("trials", record["trials"])):
             raise InvalidInput(f"{self.name} has done its {counted(target, 'trials')}. {self._remedy(record, target)}")
-        check_count("members", record.get("members", 1), MOST_TRIALS)  # each of which is begun before any trains
+        checked_count("members", record.get("members", 1), MOST_TRIALS)  # each of which is begun before any trains
         trust_code = Setting("trust_code", bool, False, "").check(trust_code)
         runs = [self._folder.run(trial.number) for trial in self.trials]
         for code in (self._folder.code, *(run.code for run in runs if run.record.exists())):

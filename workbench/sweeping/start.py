@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import subprocess
 import sys
@@ -9,6 +10,7 @@ import time
 from typing import Any
 
 from workbench.config import RunConfig, chosen, hardware
+from workbench.config.settings import Setting
 from workbench.errors import InvalidInput, OutOfBounds, RunExists, RunFailed, WaitTimeout
 from workbench.launchers.local import LocalProcess, clean_environment
 from workbench.rundir import lock
@@ -17,19 +19,31 @@ from workbench.sweeping.space import Space, ends
 from workbench.sweeping.sweep_folder import SweepFolder
 
 MOST_TRIALS = 5_000
+_USES = ("echo_factor", "epochs", "replay_ratio", "demonstration_ratio")  # how often a step is trained on
 
 _START_S = 180.0  # for the sweep's process to begin on a busy machine; it loads Optuna
 
 
-def check_count(name: str, value: Any, most: int, why: str = "") -> None:
-    """Raises OutOfBounds unless `value` is a whole number from 1 to `most`; `why` explains that bound."""
-    if isinstance(value, bool) or not isinstance(value, int) or not 1 <= value <= most:
-        raise OutOfBounds(f"{name}={value!r} is out of bounds: it must be a whole number in [1, {most}]. {why}".strip())
+def checked_count(name: str, value: Any, most: int, why: str = "") -> int:
+    """`value`, a whole number from 1 to `most`; `why` explains that bound. Raises OutOfBounds."""
+    try:
+        return int(Setting(name, int, 1, "", low=1, high=most).check(value))
+    except OutOfBounds as error:
+        raise type(error)(f"{error} {why}".strip()) from None
 
 
 def fitting(config: RunConfig) -> int:
     """The default number of runs at a time."""
     return min(2, hardware.cores()) if config.launcher == "local" else 2
+
+
+def checked_parallel(config: RunConfig, parallel: Any) -> int:
+    """`parallel`, as many simultaneous runs as may be. Raises OutOfBounds."""
+    if config.launcher != "local":
+        return checked_count("parallel", parallel, MOST_TRIALS)
+    cores = hardware.cores()
+    return checked_count("parallel", parallel, cores,
+                         f"This machine has {cores} core{'s'[:cores > 1]}, and each run needs one.")
 
 
 def sharing_the_machine(config: RunConfig, space: Space, parallel: int) -> RunConfig:
@@ -38,16 +52,13 @@ def sharing_the_machine(config: RunConfig, space: Space, parallel: int) -> RunCo
         raise InvalidInput("launcher='inline' keeps a run in this process, and a sweep outlives it. "
                            "Leave it out.")
     if config.launcher != "local":
-        check_count("parallel", parallel, MOST_TRIALS)
         return config
-    cores = hardware.cores()
-    check_count("parallel", parallel, cores, f"This machine has {cores} core{'s'[:cores > 1]}, and each run needs one.")
     if parallel > 1 and config.device in ("tpu", "xla"):
         raise OutOfBounds(f"parallel={parallel}: device={config.device!r} belongs to one run at a time. Give "
                           "parallel=1.")
     if config.learner_threads or "learner_threads" in space:
         return config
-    return config.replaced(learner_threads=chosen.training_threads(cores=cores, learners=parallel))
+    return config.replaced(learner_threads=chosen.training_threads(cores=hardware.cores(), learners=parallel))
 
 
 def warm_up_warning(config: RunConfig, space: Space) -> str:
@@ -57,7 +68,8 @@ def warm_up_warning(config: RunConfig, space: Space) -> str:
         return [value for value in ends(space[name]) if value is not None] if name in space else [config.value(name)]
 
     steps_per_update = min(values("batch_size")) * min(values("unroll_length"))
-    most_updates = config.total_frames // steps_per_update * max(values("echo_factor"))  # a step has a frame or more
+    uses = math.prod(max(values(name)) for name in _USES if name in config.all_settings())
+    most_updates = int(config.total_frames * uses // steps_per_update)  # a step has a frame or more
     if not 0 < most_updates <= (warm_up := min(values("warmup_updates"))):
         return ""
     return (f"each run makes at most {most_updates:,} updates in total_frames={config.total_frames:,}, and its "

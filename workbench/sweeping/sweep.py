@@ -17,6 +17,7 @@ from workbench import checkpoints, imports, launchers, rundir
 from workbench.checkpoints import Checkpoint
 from workbench.config import DEFAULT, RunConfig
 from workbench.config.chosen import DEVICE_VARIABLE
+from workbench.config.settings import Setting
 from workbench.environments.adapters.wrapping import Wrapper
 from workbench.errors import (
     InvalidInput,
@@ -36,7 +37,15 @@ from workbench.sweeping import study, sweep_folder
 from workbench.sweeping.handle import Sweep, SweepStatus
 from workbench.sweeping.population import GENERATIONS, LEAST_MEMBERS
 from workbench.sweeping.space import Space, checked_space, first_trials, own_space, to_json
-from workbench.sweeping.start import MOST_TRIALS, begin, check_count, fitting, sharing_the_machine, warm_up_warning
+from workbench.sweeping.start import (
+    MOST_TRIALS,
+    begin,
+    checked_count,
+    checked_parallel,
+    fitting,
+    sharing_the_machine,
+    warm_up_warning,
+)
 from workbench.sweeping.sweep_folder import SweepFolder
 from workbench.tables import Columns, Table, duration
 
@@ -118,7 +127,7 @@ def sweep(
         trials=trials, metric=metric, goal=goal, sampler=sampler, pruner=pruner, generations=generations,
         config=config, space=searched,
     )  # fmt: skip
-    parallel = fitting(config) if parallel is None else parallel
+    parallel = checked_parallel(config, fitting(config) if parallel is None else parallel)
     config = sharing_the_machine(config, searched, parallel)
     launchers.checked(launchers.by_name(launcher), config)
     starting.names_in_storage(config.storage)  # it can be reached
@@ -132,7 +141,7 @@ def sweep(
     }  # fmt: skip
 
     def fill(new: SweepFolder) -> None:
-        study.create(new, goal=goal, first=first_trials(searched, config, trials))
+        study.create(new, goal=goal, first=first_trials(searched, config, method["trials"]))
         keep_demonstrations(new.demonstrations)
         if weights is not None:
             checkpoints.copy(weights, new.checkpoints, without=["optimizer", "replay"])
@@ -187,7 +196,8 @@ def _checked_method(
     for option, value, names in options:
         if value not in names:
             raise UnknownName.among(option, str(value), names)
-    check_count("trials", trials, MOST_TRIALS)
+    trials = checked_count("trials", trials, MOST_TRIALS)
+    generations = Setting("generations", int, 9, "").check(generations)
     if sampler == study.PBT:
         _check_population(trials, generations, config, space)
     if not isinstance(metric, str):

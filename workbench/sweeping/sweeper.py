@@ -203,10 +203,9 @@ class Sweeper:
 
     def _hopeless(self) -> str | None:
         """The error of a sweep whose first trials all failed; None while there is hope."""
-        ended, before = self._ended(), self._over_before
-        failed = list(takewhile(lambda trial: trial.state == "failed", ended))
-        enough = before + min(HOPELESS, self._record["trials"] - before)  # after a resume the cause may be mended
-        if len(failed) < len(ended) or len(failed) < enough:
+        before = self._over_before
+        failed = list(takewhile(lambda trial: trial.state == "failed", study.trials(self._sweep, self._study)))
+        if len(failed) < before + min(HOPELESS, self._record["trials"] - before):  # a resume may have mended the cause
             return None
         return f"the first {len(failed)} trials all failed. {failed[-1].run}: {failed[-1].note}"
 

@@ -85,8 +85,9 @@ class Restoring:
     def _continue(self, checkpoint: Checkpoint) -> Counters:
         """Continue from the checkpoint, with its replay, and log that."""
         counters, sampling_continues = self._load(checkpoint, weights_only=False)
+        rows = MetricsReader(self._run.metrics).lengths()  # of an earlier life
         fork = checkpoint.meta.get("fork")
-        forked = fork if type(fork) is dict else None
+        forked = fork if type(fork) is dict and not rows else None
         origin = f"forked from {forked.get('run')}: begins with" if forked else "continues from"
         message = f"{origin} the checkpoint at {counters.frames:,} frames{self._restore_replay(checkpoint)}"
         if not self._same_optimizer(checkpoint):
@@ -94,7 +95,7 @@ class Restoring:
         if not sampling_continues:
             self._generator.manual_seed(self._state.seed(1) + counters.updates)
             message += "; the device is of another kind, and the random numbers of actions begin anew"
-        data = forked or {"rows": MetricsReader(self._run.metrics).lengths()}  # what it leaves behind
+        data = forked or {"rows": rows}  # what it leaves behind
         self._log.event("fork" if forked else "restore", message, progress=counters, data=data)
         return counters
 

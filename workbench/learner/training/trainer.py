@@ -231,7 +231,7 @@ class Trainer:
         with self._own_code("loss"):
             loss = self.algorithm.loss(cast(Network, self._model), batch=batch, config=config)
         if is_own(self.algorithm):
-            returned.check_loss(loss, algorithm=self.algorithm)
+            returned.check_loss(loss, algorithm=self.algorithm, batch=batch)
         return loss
 
     def _own_code(self, method: str) -> AbstractContextManager[None]:

@@ -136,6 +136,8 @@ def aggregate(
 
     Raises InvalidInput for evaluations that do not compare, OutOfBounds.
     """
+    if not isinstance(evaluations, Iterable):
+        raise InvalidInput(f"{evaluations!r:.100} is no evaluation. Give a list of what wb.evaluate returned.")
     runs = list(evaluations)
     _check(runs)
     kind, worth = _scoring(runs, score)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import base64
 import html
 import json
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -201,6 +201,9 @@ class Comparison:
 
 def _directories(runs: Any) -> list[RunDirectory]:
     """The runs' directories. Raises InvalidInput, RunNotFound."""
+    if not isinstance(runs, Iterable):
+        raise InvalidInput(f"{runs!r:.100} is no run. Give handles, names or directories of runs: "
+                           "wb.compare([run_a, run_b]).")
     requested = [runs] if isinstance(runs, (Run, str, Path)) else list(runs)
     if not requested:
         raise InvalidInput("compare() got no runs. Give some: wb.compare([run_a, run_b]); wb.runs() lists them.")
@@ -223,6 +226,8 @@ def _labelled(directories: list[RunDirectory]) -> dict[str, RunDirectory]:
 
 
 def _require(metric: Any, by_name: dict[str, RunDirectory]) -> None:
+    if not isinstance(metric, str | Run | Path):
+        raise InvalidInput(f"metric={metric!r:.100} must be the name of one, such as 'episode_return'.")
     metrics = {name: set(MetricsReader(directory.metrics).names()) for name, directory in by_name.items()}
     lacking = [name for name, names in metrics.items() if metric not in names]
     if not lacking:
