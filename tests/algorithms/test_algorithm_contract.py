@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import gymnasium
 import pytest
 import torch
 
@@ -253,6 +254,9 @@ def test_an_algorithm_typed_here_keeps_the_rules() -> None:
     wb.check_algorithm(Good)
     wb.check_algorithm(Good, beta=0.5)
     wb.check_algorithm("ppo", epochs=2)
+    wb.check_algorithm(Good, lambda: gymnasium.make("Acrobot-v1"))
+    with pytest.raises(InvalidInput, match="environment=3 must be the name of one, such as 'CartPole-v1', or a class"):
+        wb.check_algorithm(Good, 3)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("algorithm", BROKEN, ids=lambda algorithm: algorithm.__name__)

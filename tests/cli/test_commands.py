@@ -77,6 +77,7 @@ def exit_code(arguments: list[str]) -> int:
         (["launch", "CartPole-v1", "--clip=0.1"], "A run that has it: `workbench launch ENVIRONMENT --algorithm ppo`"),
         (["evaluate", "nobody"], "there is no run 'nobody'"),
         (["dance"], "invalid choice: 'dance'"),
+        (["list"], "invalid choice: 'list'. Did you mean 'runs'?"),
         ([], "required"),
     ],
 )

@@ -6,6 +6,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -13,7 +14,10 @@ from jupyter_client.manager import KernelManager
 
 import workbench as wb
 from tests.conftest import LONGEST_S, SMALL
+from workbench.cli import completion
 from workbench.cli.completion import matches, open_call
+from workbench.config import RunConfig
+from workbench.config.own_algorithm import described
 
 
 @pytest.mark.parametrize(("code", "function", "keyword", "place", "prefix", "quoted"), [
@@ -42,6 +46,19 @@ def test_a_closed_call_and_code_of_others_complete_nothing() -> None:
     variables = {"wb": wb, "print": print, "text": "abc"}
     for code in ("wb.launch('CartPole-v1')", "print(", "text.split(", "wb.launch('a').tune(", "unknown(", ")", ""):
         assert matches(code, variables)[0] == []
+
+
+def test_fields_of_an_algorithm_of_the_users_own_are_offered_where_they_can_be_changed() -> None:
+    class Mine(wb.LearningConfig):
+        gain: float = wb.setting(1.0, "gain", live=True)
+        depth: int = 3
+
+    description = described(Mine, taken={})
+    owner = SimpleNamespace(hyperparameters=None,
+                            config=RunConfig.build("x", algorithm="Own", own_algorithm=description))
+    offered = {name: completion._keywords(getattr(wb.Run, name), owner) for name in ("tune", "fork", "wait")}
+    assert "gain" in offered["tune"] and "depth" not in offered["tune"]
+    assert {"gain", "depth"} <= set(offered["fork"]) and "gain" not in offered["wait"]
 
 
 def test_a_keyword_that_is_there_already_is_not_offered_again() -> None:

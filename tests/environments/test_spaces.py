@@ -153,9 +153,9 @@ WRONG = {
     "dtype": ({"a": np.zeros(2, complex), "b": 1}, "observation 'a' of dtype complex128"),
     "no member": ({"a": np.zeros(2)}, "observation has no member 'b'"),
     "no dict": (np.zeros(2), "observation has no member 'a'"),
-    "no choice": ({"a": np.zeros(2), "b": 3}, r"observation 3 is not in a space of \[3\] choices from \[0\]"),
-    "below the choices": ({"a": np.zeros(2), "b": -1}, "observation -1 is not in a space"),
-    "NaN": ({"a": np.array([0, np.nan]), "b": 1}, "value nan, which is not finite"),
+    "no choice": ({"a": np.zeros(2), "b": 3}, r"observation 'b' 3 is not in a space of \[3\] choices from \[0\]"),
+    "below the choices": ({"a": np.zeros(2), "b": -1}, "observation 'b' -1 is not in a space"),
+    "NaN": ({"a": np.array([0, np.nan]), "b": 1}, "observation 'a' has the value nan, which is not finite"),
 }
 
 

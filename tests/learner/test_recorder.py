@@ -169,3 +169,24 @@ def test_a_mean_has_an_episode_of_each_environment_where_more_than_a_hundred_beg
     settled = found[environments - 1 :]
     assert min(settled) == max(settled) == -0.5
     writer.close()
+
+
+def test_a_resumed_run_goes_on_with_the_means_of_its_former_life_and_not_with_what_it_left_behind(tmp_path) -> None:
+    writer = MetricsWriter(tmp_path / "metrics.sqlite")
+    first = EpisodeLog(writer)
+    for number in range(150):  # the last thirty after the checkpoint at update 12
+        first.add(Episode("training", 0, float(number), number, score=2.0 * number),
+                  Progress(10 * number, 10 * number, number // 10, 0.0))
+    writer.commit()
+    reader = MetricsReader(tmp_path / "metrics.sqlite")
+    writer.event("restore", "continues", progress=Progress(1290, 1290, 12, 0.0), data={"rows": reader.lengths()})
+    again = EpisodeLog(writer, 130)
+    again.recall(reader)
+    told = again.status()
+    assert (told["episodes"], told["episodes_in_mean"]) == (130, 100)
+    assert told["episode_return"] == told["episode_length"] == told["episode_score"] / 2 == pytest.approx(79.5)
+    again.add(Episode("training", 0, 179.5, 0), Progress(1300, 1300, 13, 0.0))
+    assert again.status()["episode_return"] == pytest.approx(79.5 + (179.5 - 30) / 100)
+    assert told["evaluation_return"] is None
+    writer.close()
+    assert len(reader.series("episode_return")["value"]) == 131, "they are not written again"

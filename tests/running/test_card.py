@@ -84,6 +84,13 @@ def test_the_code_of_a_card_launches_the_run_as_it_was_and_changes_it_as_it_was_
                     ("wait", {"frames": 300}), ("scale", {"actors": 2})]
 
 
+def test_the_code_of_a_card_names_an_environment_of_the_users_own_as_its_class(home: Path) -> None:
+    config = RunConfig.build("DictEnv")
+    rundir.create("own", {"created": 0.0, "config": config.to_json(), "state": "stopped", "error": None, "parent": None,
+                          "preset": None, "code": {"environment": True}})
+    assert "run = wb.launch(DictEnv,\n" in wb.attach("own").card().code
+
+
 @pytest.mark.full
 def test_a_card_of_a_real_run_says_what_the_network_sees_and_where_it_ran(
     home: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]

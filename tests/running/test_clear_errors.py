@@ -43,6 +43,8 @@ def run(home: Path) -> wb.Run:
     (lambda run: run.wait(second=3), r"^wait\(\): there is no argument 'second'\. Did you mean 'seconds'\?$"),
     (lambda run: run.wait(3), r"^wait\(\): too many positional arguments\. Give arguments by name: frames=\.\.\., "),
     (lambda run: run.checkpoint(colour=3), r"there is no argument 'colour'\. Known: replay, timeout_s\.$"),
+    (lambda run: run.resume(total_frames=3), r"^resume\(\): there is no argument 'total_frames'\. A run that has ended "
+                                             r"goes on by wb\.resume\(run, total_frames=\.\.\.\)\.$"),
     (lambda run: run.scale(), r"run\.scale\(actors=4\), for example\.$"),
     (lambda run: run.tune(3e-4), r"^tune\(\): too many positional arguments\. Give arguments by name: name=\.\.\.\.$"),
     (lambda run: wb.launch(), r"^launch\(\): missing .*'environment'\. Give its name: wb\.launch\('CartPole-v1'\)\.$"),

@@ -52,6 +52,8 @@ from workbench.errors import (
         ("CartPole-v1", {"wrappers": 3}, InvalidInput, "wrappers=3 must be a list of wrappers"),
         ("CartPole-v1", {"environment_options": 3}, InvalidInput, "environment_options=3 must be a dict"),
         ("CartPole-v1", {"no_such_field": 3}, UnknownName, r"Known: actor_cpus, .* and \d+ more"),
+        (lambda size=3: None, {"environment_options": {"siez": 4}}, UnknownName, "unknown option.*Did you mean 'size'"),
+        ("CartPole-v1", {"n_envs": 4}, UnknownName, "Did you mean 'envs_per_actor'"),
         (42, {}, InvalidInput, "^environment=42 must be a name or something that makes an environment, such as "
                                "'CartPole-v1' or a class.$"),
         ({"id": 1}, {}, InvalidInput, "^environment={'id': 1} must be a name or something that makes an environment, "

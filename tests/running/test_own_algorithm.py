@@ -13,6 +13,7 @@ import workbench as wb
 from workbench.config import ALGORITHMS, RunConfig, settings
 from workbench.config.own_algorithm import ARGUMENTS, check_described, config_class, described
 from workbench.errors import AlgorithmFailed, InvalidInput, NotLive, OutOfBounds, RunFailed, UnknownName, WrongType
+from workbench.playing.evaluating import evaluation_log
 from workbench.running.starting import check_name, checked_config, stem_for, with_algorithm
 from workbench.widgets.panel import dashboard
 
@@ -69,7 +70,8 @@ def test_it_is_launched_tuned_evaluated_resumed_and_forked(home: Path) -> None:
     run.stop()
     before, after = (checkpoint.load("model") for checkpoint in (held, run.checkpoints[-1]))
     assert {name for name in before if (before[name] == after[name]).all()} == {"value.weight", "value.bias"}
-    assert wb.evaluate(run, episodes=2).returns
+    evaluation = wb.evaluate(run, episodes=2)
+    assert [entry.evaluation for entry in evaluation_log.kept(run.directory)] == [evaluation]
     rollout = wb.rollout(run, max_steps=20)
     assert rollout.policy is not None and rollout.policy.shape[1] == 2
     assert {"entropy", "loss", "error"} <= set(run.metric_names)
@@ -101,10 +103,18 @@ def test_a_sweep_searches_its_fields(home: Path) -> None:
 
 
 @pytest.mark.full
-def test_weights_that_were_exported_say_that_the_class_is_not_with_them(home: Path, tmp_path: Path) -> None:
+def test_weights_that_were_exported_say_that_the_class_is_not_with_them(
+    home: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     run = wb.launch("CartPole-v1", algorithm=Bonus, total_frames=2000, **SMALL)
     run.wait(timeout_s=60, progress=False)
+    capsys.readouterr()
     exported = wb.export_policy(run, target=tmp_path / "policy")
+    assert "holds weights without code, and not the algorithm of your own" in capsys.readouterr().out
+    card = (exported / "README.md").read_text()
+    assert "wb.launch('CartPole-v1', algorithm=..., checkpoint='policy')" in card and "wb.load_policy(" not in card
+    again = wb.launch("CartPole-v1", algorithm=Bonus, checkpoint=exported, total_frames=10**7, **SMALL)
+    again.stop()
     with pytest.raises(AlgorithmFailed, match="Bonus was typed in a cell, and its class is not exported"):
         wb.evaluate(exported, episodes=1)
 
@@ -120,6 +130,30 @@ def test_a_description_makes_the_same_class_everywhere() -> None:
     assert (bonus.low, bonus.high, bonus.live, bonus.group, bonus.kind) == (0.0, 1.0, True, "exploration", float)
     assert back.all_settings()["learning_rate"].live and back.all_settings()["learning_rate"].default == 1e-3
     assert back.all_settings()["patience"].optional and back.changed == {"bonus": 0.3}
+
+
+def test_fields_of_a_class_are_listed_and_nearly_inherited_names_are_said(
+    home: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert {"bonus", "learning_rate", "discount"} <= {row.name for row in wb.fields(Bonus)}
+    with pytest.raises(InvalidInput, match=r"must be a name .* or a class that derives from wb\.Algorithm"):
+        wb.fields(dict)
+
+    class Typo(Bonus):
+        class Config(wb.LearningConfig):
+            learning_rat: float = 1e-2
+
+    checked_config("CartPole-v1", Typo, None, None, (), {})
+    assert "Config.learning_rat is a new field, beside learning_rate, which keeps" in capsys.readouterr().out
+    checked_config("CartPole-v1", Bonus, None, None, (), {})
+    assert capsys.readouterr().out == ""
+
+
+def test_a_number_without_bounds_is_finite() -> None:
+    gain = described(configured(__annotations__={"gain": "float"}, gain=1.0), taken=TAKEN)
+    for value in (float("inf"), float("nan")):
+        with pytest.raises(OutOfBounds, match=f"^gain={value} must be a finite number"):
+            RunConfig.build("x", algorithm="Own", own_algorithm=gain, gain=value)
 
 
 def configured(**namespace: Any) -> type:
@@ -138,7 +172,11 @@ def configured(**namespace: Any) -> type:
     (configured(learning_rate=0.5), InvalidInput, r"learning_rate = 0\.5 is no field without its kind.*beta: float"),
     (configured(rate=lambda self: 1), InvalidInput, "rate: a Config has fields alone.*methods into the algorithm"),
     (configured(__annotations__={"beta": "float"}), InvalidInput, "beta has no default|non-default argument"),
-    (configured(__annotations__={"layers": "list"}, layers=[1]), InvalidInput, "mutable default"),
+    (configured(__annotations__={"layers": "list"}, layers=[1]), InvalidInput,
+     "layers: list is no type of a hyperparameter. Use bool, int, float or str"),
+    (configured(__annotations__={"clip": "float"}, clip=wb.setting(0.1, "x", low=1, high=0)), InvalidInput,
+     "clip has low=1 above high=0"),
+    (configured(gamma2=wb.setting(0.5, "x")), InvalidInput, r"gamma2 = 0\.5 is no field without its kind"),
     (configured(__annotations__={"optimizer": "str"}, optimizer=wb.setting("sgd", "x")), OutOfBounds, "'sgd'"),
     (configured(__annotations__={"learning_rate": "str"}, learning_rate="fast"), InvalidInput,
      "learning_rate is float where it is inherited from, and cannot become str"),

@@ -93,3 +93,8 @@ def test_the_table_of_live_fields_shows_bounds_of_every_kind() -> None:
     assert "1 to 10 M" in rows["target_update_period"]
     groups = [row.group for row in table]
     assert table[0].name == "learning_rate" and groups == sorted(groups, key=GROUPS.index)
+
+
+def test_a_line_says_how_often_actors_began_again() -> None:
+    actors = tuple(ActorStatus(index=index, restarts=index) for index in range(3))
+    assert RunStatus("one", "finished", frames=10, actors=actors).line().endswith(", actors began again 3 times")

@@ -9,6 +9,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import re
 import shutil
 import sys
 from collections.abc import Callable, Sequence
@@ -288,7 +289,10 @@ def _status(args: argparse.Namespace) -> None:
 
 def _card(args: argparse.Namespace) -> None:
     card = _attached(args).card()
-    print(card if args.output is None else card.save(args.output))
+    if args.output is not None:
+        print(card.save(args.output))
+    else:  # a terminal would show the source of the drawing
+        print(re.sub(r"<svg.*?</svg>\n*", "", str(card), flags=re.DOTALL) if sys.stdout.isatty() else card)
 
 
 def _track(args: argparse.Namespace) -> None:

@@ -150,8 +150,12 @@ def _keywords(function: Callable[..., Any], owner: Any) -> list[str]:
         return names
     from workbench.config.signatures import all_settings
 
-    foreign = all_settings().keys() - config.all_settings().keys()  # of other algorithms
-    return [name for name in names if name not in foreign]
+    has = config.all_settings()
+    foreign = all_settings().keys() - has.keys()  # of other algorithms
+    takes_fields = "learning_rate" in names
+    mine = [name for name, setting in has.items() if name not in names and takes_fields
+            and (setting.live or function.__name__ != "tune")]  # of an algorithm of the user's own
+    return [name for name in names if name not in foreign] + mine
 
 
 def _texts(call: Call, function: Callable[..., Any], owner: Any) -> list[str]:

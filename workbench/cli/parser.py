@@ -25,6 +25,7 @@ _GROUPS: dict[str, tuple[str, ...]] = {
 }  # fmt: skip
 _ELSEWHERE = "where it runs, and how fast"
 _NUMBERS = "Numbers may be written as 2e7, 20M or 20_000_000."
+_SYNONYMS = {"list": "runs", "ls": "runs", "ps": "runs", "rm": "delete", "kill": "stop"}
 _CHOICE = re.compile(r"invalid choice: '(.*)' \(choose from (.*)\)")
 
 
@@ -41,7 +42,7 @@ class Parser(argparse.ArgumentParser):
 
     def error(self, message: str) -> NoReturn:
         if choice := _CHOICE.search(message):
-            hint = nearest(choice[1], re.findall(r"[\w-]+", choice[2]))
+            hint = nearest(choice[1], re.findall(r"[\w-]+", choice[2]), _SYNONYMS)
             message = message.partition(" (")[0] + (hint and f".{hint}")
         self.exit(2, f"workbench: {message} (see {self.prog} --help)\n")
 

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 
 from workbench.config.algorithms import ALGORITHMS
+from workbench.config.own_algorithm import config_class, named_algorithm
 from workbench.config.run import RunConfig
 from workbench.config.settings import SYNONYMS, Setting, settings
 from workbench.config.signatures import bounds_of
@@ -46,7 +48,7 @@ _EVERY: Columns = {"name": _COLUMNS["name"], "of": lambda row: of(row.having), *
 
 
 @checked_arguments(name="wb.fields() lists the fields.")
-def fields(name: str | None = None) -> Table[FieldRow]:
+def fields(name: str | type | None = None) -> Table[FieldRow]:
     """The fields that `wb.launch` takes, as a table: default, values, whether `tune` can change it, meaning, source.
 
         wb.fields("r2d2")               # those of an algorithm; "run": those of every run
@@ -54,10 +56,14 @@ def fields(name: str | None = None) -> Table[FieldRow]:
         wb.fields()["discount"].setting.high
 
     Args:
-        name: an algorithm, "run", or a field; None: all fields.
+        name: an algorithm, also a class of your own, "run", or a field; None: all fields.
 
-    Raises UnknownName with the nearest name.
+    Raises UnknownName with the nearest name, InvalidInput for another class.
     """
+    if isinstance(name, type):
+        title, own = named_algorithm(name, taken=settings(RunConfig))
+        rows = [FieldRow(field.name, field, (title,)) for field in settings(config_class(json.dumps(own))).values()]
+        return Table(rows, _COLUMNS, empty="no fields")
     if not isinstance(name, str | None):
         raise WrongType(f"fields({name!r:.100}): give a name, such as 'r2d2' or 'learning_rate'.")
     having = _having()

@@ -12,6 +12,7 @@ A run's configuration holds the description, and `config_class` makes of it a cl
 from __future__ import annotations
 
 import dataclasses
+import difflib
 import inspect
 import json
 import keyword
@@ -98,6 +99,14 @@ def described(config: type, *, taken: Mapping[str, Any]) -> dict[str, Any]:
     return description
 
 
+def misspelt(description: Mapping[str, Any]) -> dict[str, str]:
+    """New fields of a class that are nearly called like one that it inherits, and that one's name."""
+    inherited = settings(_BASES[description["trains"]])
+    close = {name: difflib.get_close_matches(name, inherited, n=1, cutoff=0.9)
+             for name in description["fields"] if name not in inherited}
+    return {name: matches[0] for name, matches in close.items() if matches}
+
+
 def check_described(algorithm: Any, description: Mapping[str, Any]) -> None:
     """Raises AlgorithmFailed unless the class of an algorithm has the fields of a run's description, and its schedule.
     """
@@ -148,7 +157,10 @@ def _check_attributes(each: type) -> None:
             raise InvalidInput(f"{each.__name__}.{name}: a Config has fields alone, which are checked by their bounds. "
                                "Put methods into the algorithm.")
         if not name.startswith("__") and name not in declared and name not in ("search", "metrics"):
-            raise InvalidInput(f"{each.__name__}.{name} = {value!r:.50} is no field without its kind. {_FORM}")
+            default = value.default if isinstance(value, dataclasses.Field) else value
+            raise InvalidInput(f"{each.__name__}.{name} = {default!r:.50} is no field without its kind. {_FORM}")
+        if isinstance(value, list | dict | set) and name in declared:
+            _kind(name, declared[name])  # which none of them is
 
 
 def _within(name: str, inherited: Mapping[str, Any], given: Mapping[str, Any]) -> dict[str, Any]:
@@ -158,6 +170,8 @@ def _within(name: str, inherited: Mapping[str, Any], given: Mapping[str, Any]) -
         bounds = [each[bound] for each in (inherited, given) if each.get(bound) is not None]
         if bounds:
             entry[bound] = tighter(bounds)
+    if "low" in entry and "high" in entry and entry["low"] > entry["high"]:
+        raise InvalidInput(f"{name} has low={entry['low']!r} above high={entry['high']!r}, so that no number fits.")
     if more := set(given.get("choices", ())) - set(inherited.get("choices", given.get("choices", ()))):
         raise InvalidInput(f"{name}: {', '.join(sorted(map(repr, more)))} is none of {inherited['choices']}.")
     return entry

@@ -90,6 +90,8 @@ class Setting:
     def _check_bounds(self, value: float) -> None:
         low = -math.inf if self.low is None else self.low
         high = math.inf if self.high is None else self.high
+        if not math.isfinite(value) and self.low is None and self.high is None:
+            raise OutOfBounds(f"{self.name}={value!r} must be a finite number.")
         if not low <= value <= high:  # also refuses NaN
             unit = f" {self.unit}" if self.unit else ""
             raise OutOfBounds(f"{self.name}={value!r} is out of bounds: it must lie in "
@@ -129,8 +131,8 @@ def with_default(base: type, name: str, default: Any, **more: Any) -> Any:
 
 
 SYNONYMS = {
-    "ent_coef": "entropy_cost", "gamma": "discount", "num_envs": "envs_per_actor", "total_timesteps": "total_frames",
-    "vf_coef": "baseline_cost",
+    "ent_coef": "entropy_cost", "gamma": "discount", "n_envs": "envs_per_actor", "num_envs": "envs_per_actor",
+    "total_timesteps": "total_frames", "vf_coef": "baseline_cost",
 }  # what papers and other libraries call a field
 KINDS: dict[str, type] = {"bool": bool, "int": int, "float": float, "str": str, "dict": dict}
 

@@ -15,6 +15,7 @@ from workbench.environments.contract import VectorEnvironment
 from workbench.environments.registry import (
     atari_game,
     check_name,
+    check_options,
     check_processes,
     check_wrappable,
     make,
@@ -31,6 +32,7 @@ __all__ = [
     "VectorEnvironment",
     "atari_game",
     "check_name",
+    "check_options",
     "check_processes",
     "check_wrappable",
     "make",

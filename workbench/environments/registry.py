@@ -158,6 +158,11 @@ def check_wrappable(name: str) -> None:
                            "(environment_options=...), or give a function that makes one Gymnasium environment.")
 
 
+def check_options(name: str, options: Mapping[str, Any], factory: Factory) -> None:
+    """Raises UnknownName for an option that the user's own `factory` does not take. Makes no environment."""
+    _check_keywords(factory, options, name)
+
+
 def check_processes(name: str, options: Mapping[str, Any], factory: Factory | Wrapped | None = None) -> None:
     """Raises OutOfBounds if processes cannot share the environments, and as `check_name`. Makes none."""
     check_spreadable(factory_call(name, dict(options), factory=factory), name)

@@ -337,6 +337,8 @@ class RunStatus(LearnerStatus, Spent, Course):
         facts = [FACTS[name].said(self) for name in ("episode_return", "evaluation_return", *replay)]
         if self.collapsed and self.best_mean is not None:
             facts.append(f"collapsed from {exact(self.best_mean)}")
+        if again := sum(actor.restarts for actor in self.actors):
+            facts.append(f"actors began again {'once' if again == 1 else f'{again} times'}")
         parts = [self.state, FACTS["frames"].said(self), speed, *facts, self.left]
         reason = f": {self.reason.splitlines()[0]}" if self.reason else ""
         return plain(", ".join(part for part in parts if part) + reason)

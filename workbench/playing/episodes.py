@@ -15,6 +15,7 @@ from workbench.environments.atari.protocols import Protocol, protocol_of
 from workbench.errors import CheckpointCorrupt, InvalidInput, checked_arguments
 from workbench.playing import store, worker_process
 from workbench.playing.branching import MAX_STEPS
+from workbench.playing.evaluating import evaluation_log
 from workbench.playing.evaluating.evaluation import Evaluation
 from workbench.playing.rollout import Rollout, load
 from workbench.running.starting import to_play
@@ -39,7 +40,7 @@ def evaluate(
     timeout_s: float | None = None,
     trust_code: bool = False,
 ) -> Evaluation:
-    """Returns and lengths of `episodes` whole episodes; deterministic for a seed.
+    """Returns and lengths of `episodes` whole episodes; deterministic for a seed. Kept with the checkpoint's run.
 
     Args:
         checkpoint: a Checkpoint, its folder, "RUN@000000012345", or a run (its last good one, or a new one, or its
@@ -93,7 +94,7 @@ def _evaluated(
     result = worker_process.answer_of(
         "_evaluate", request, timeout_s=timeout_s, what="evaluation", remedy="Ask for fewer episodes."
     )
-    return Evaluation(
+    evaluation = Evaluation(
         environment=result.get("environment", source.spec.name),
         checkpoint=source.path,
         checkpoint_frames=source.frames,
@@ -105,6 +106,8 @@ def _evaluated(
         differs=differs,
         scores=tuple(float(value) for value in result["scores"]),
     )
+    evaluation_log.keep_in_its_run(source, evaluation)
+    return evaluation
 
 
 def _checked_starts(checkpoint: Checkpoint, rules: Protocol | None, starts: str | Path | None) -> int:

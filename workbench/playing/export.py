@@ -15,8 +15,9 @@ from workbench.playing import worker_process
 from workbench.playing.episodes import rollout
 from workbench.playing.evaluating.evaluation import Evaluation
 from workbench.rundir import write_atomically
-from workbench.running.card.model_card import FILE, FILM, model_card
+from workbench.running.card.model_card import FILE, FILM, left_out, model_card
 from workbench.running.handle import Run
+from workbench.running.progress import notify
 from workbench.running.starting import chosen_checkpoint
 
 if TYPE_CHECKING:
@@ -45,11 +46,12 @@ def export_policy(
 
     A model card as Hugging Face reads it lies beside the weights as README.md, and beside pong.onnx as pong.md.
 
-    A network typed in a cell can be exported to .onnx, but not to a folder, which holds no code. `trust_code` lets
-    such code of a run execute as you, wherever the run comes from.
+    A network or algorithm of your own is in an .onnx file, but not in a folder, which holds no code: that is said, and
+    of such a folder only `wb.launch(..., checkpoint=...)` with the class takes the weights. `trust_code` lets such code
+    of a run execute as you, wherever the run comes from.
 
     Args:
-        evaluation: of `wb.evaluate` with this checkpoint, for the card; None: the newest that the inspector kept.
+        evaluation: of `wb.evaluate` with this checkpoint, for the card; None: the newest that was kept with the run.
         film: whether to play an episode, and put its film beside the card, as replay.mp4.
 
     Raises:
@@ -75,6 +77,10 @@ def export_policy(
     text = model_card(source, evaluation=evaluation, name=path.name, film=film).encode()
     pictures = {FILM: _film(source, trust_code=trust_code)} if film else {}
     if not is_onnx:
+        if own := left_out(source):
+            notify(f"{path.name} holds weights without code, and not the {' and '.join(own)} of your own: wb.evaluate "
+                   "and wb.load_policy need the checkpoint in its run, or target='....onnx'; wb.launch(..., "
+                   f"{', '.join(f'{kind}=...' for kind in own)}, checkpoint=...) begins with these weights.")
         return checkpoints.export(source, path, weights_only=True, beside={FILE: text, **pictures})
     worker_process.answer_of("_onnx", {**worker_process.of(source), "target": str(path)}, timeout_s=_ONNX_S,
                           what="ONNX export", remedy="Export a folder instead.")

@@ -34,28 +34,32 @@ _ROWS, _STEPS = 3, 5
 _FEW = {"batch_size": _ROWS, "unroll_length": _STEPS, "burn_in": 2, "lstm_size": 8, "dueling_size": 8, "critic_size": 8}
 
 
-def check_algorithm(algorithm: str | type, environment: str = "CartPole-v1", **fields: Any) -> None:
+def check_algorithm(
+    algorithm: str | type, environment: str | Callable[..., Any] = "CartPole-v1", **fields: Any
+) -> None:
     """Test an algorithm on the spaces of an environment, on the CPU of this process; nothing is started.
 
     Args:
         algorithm: its name, or a class that derives from `wb.Algorithm`.
-        environment: a name, as for `wb.launch`.
+        environment: a name, or a class or function that makes one, as for `wb.launch`.
         fields: of the algorithm.
 
     Raises:
         AlgorithmFailed: it raised, or broke a rule; the message names that.
         InvalidInput: its configuration is none, or it cannot choose such actions.
     """
-    if not isinstance(environment, str):
-        raise InvalidInput(f"environment={environment!r:.100} must be the name of one, such as 'CartPole-v1'.")
+    if not (isinstance(environment, str) or callable(environment)):
+        raise InvalidInput(f"environment={environment!r:.100} must be the name of one, such as 'CartPole-v1', or a "
+                           "class or function that makes one.")
     if "own_algorithm" in fields:
         raise InvalidInput("own_algorithm describes a class, and is set by it. Leave it out.")
     own = None if isinstance(algorithm, str) else algorithm
     if own is not None and not (isinstance(own, type) and issubclass(own, Algorithm)):
         raise InvalidInput(f"algorithm={algorithm!r:.100} must be a class that derives from wb.Algorithm.")
     name, description = named_algorithm(algorithm, taken=settings(RunConfig))
-    config = RunConfig.build(environment, algorithm=name, own_algorithm=description, **fields)
-    vector = environments.make(environment, num_envs=1, seed=0)
+    factory, label = (None, environment) if isinstance(environment, str) else (environment, "your environment")
+    config = RunConfig.build(label, algorithm=name, own_algorithm=description, **fields)
+    vector = environments.make_configured(config, num_envs=1, seed=0, factory=factory)
     spec = vector.spec
     vector.close()
     with torch.random.fork_rng(devices=[]):

@@ -52,7 +52,7 @@ class Policy:
         except (TypeError, ValueError) as error:
             raise InvalidInput(f"{error}. Give the observation as the environment returned it.") from None
         if (wrong := self._layout.not_finite(row)) is not None:
-            raise InvalidInput(f"the observation has the value {wrong[1]}, which is not finite.")
+            raise InvalidInput(f"the {wrong[1]}.")
         flags = np.array([Flags.START if self._starts else 0], np.uint8)
         came = np.array([0.0 if self._starts else reward], np.float32)
         self._starts = False

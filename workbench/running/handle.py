@@ -258,10 +258,12 @@ class Run:
 
     # --- steering -----------------------------------------------------------------------------------------------
 
+    @checked_arguments()
     def pause(self) -> None:
         """Pause training until `resume`; processes and environments stay. Returns once no update runs."""
         self._control.call("pause", timeout_s=_COMMAND_S)
 
+    @checked_arguments(total_frames="A run that has ended goes on by wb.resume(run, total_frames=...).")
     def resume(self) -> None:
         """Go on after `pause`; says so where the run is not paused. (`wb.resume(name)` restarts a stopped run.)"""
         if self.state == "training" and self._directory.read().get("paused") is None:

@@ -18,7 +18,7 @@ from typing import Any
 from workbench import checkpoints, environments, imports, launchers, rundir
 from workbench.checkpoints import Checkpoint
 from workbench.config import NETWORKS, REPLAY_S, RunConfig, Setting, settings
-from workbench.config.own_algorithm import named_algorithm
+from workbench.config.own_algorithm import misspelt, named_algorithm
 from workbench.environments.adapters import code_by_value, edited_modules, sent_modules
 from workbench.environments.adapters.wrapping import Wrapped, Wrapper, checked_wrappers
 from workbench.environments.presets import NONE, preset_of, with_preset
@@ -68,6 +68,8 @@ def checked_config(
     name, own = named_algorithm(algorithm, taken=settings(RunConfig))
     if "own_algorithm" in fields:
         raise InvalidInput("own_algorithm describes a class, and is set by it. Give algorithm=YourClass.")
+    for new, known in misspelt(own).items() if own else ():
+        notify(f"{name}.Config.{new} is a new field, beside {known}, which keeps its default.")
     of_preset = "" if own else name
     if factory is None:
         environments.check_name(label, fields.get("environment_options"))  # before its preset is read
@@ -84,6 +86,8 @@ def checked_config(
         environments.check_name(label, config.environment_options)
         if wrapped.wrappers:
             environments.check_wrappable(label)
+    else:
+        environments.check_options(label, config.environment_options, factory)
     maker = wrapped if wrapped.wrappers else factory
     if config.actor_processes > 1:
         environments.check_processes(label, config.environment_options, maker)

@@ -229,9 +229,9 @@ class NativeVector(WithEndings):
             raise self._broken(where, str(error)) from None
 
     def _check_finite(self, rows: Array, where: str) -> None:
-        if (row_and_value := self._layout.not_finite(rows)) is not None:
-            row, value = row_and_value
-            raise broken(self._name, row, where, f"observation has the value {value}, which is not finite")
+        if (wrong := self._layout.not_finite(rows)) is not None:
+            row, sentence = wrong
+            raise broken(self._name, row, where, sentence)
 
     def _numbers(self, rewards: Any) -> Array:
         values = np.asarray(rewards)

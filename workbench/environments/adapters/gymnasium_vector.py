@@ -223,9 +223,9 @@ class GymnasiumVector(WithEndings):
 
     def _check_finite(self, rows: Array, source: Callable[[int], tuple[int, str]]) -> None:
         """Raises EnvironmentFailed for a value that is not finite; `source(row)` is an index, and "reset" or "step"."""
-        if (row_and_value := self._layout.not_finite(rows)) is not None:
-            row, value = row_and_value
-            raise self._broken(*source(row), f"observation has the value {value}, which is not finite")
+        if (wrong := self._layout.not_finite(rows)) is not None:
+            row, sentence = wrong
+            raise self._broken(*source(row), sentence)
 
     def _broken(self, index: int, where: str, rule: str) -> EnvironmentFailed:
         return broken(self._name, self._first_index + index, where, rule)

@@ -62,7 +62,15 @@ class Member:
         if observation.dtype != self.native_dtype and not np.can_cast(
                 observation.dtype, self.native_dtype, "same_kind"):
             raise ValueError(f"{self._mismatch('of dtype', observation.dtype)} has dtype {self.native_dtype}")
-        target[...] = observation if self.convert is None else self.convert(observation)
+        try:
+            target[...] = observation if self.convert is None else self.convert(observation)
+        except ValueError as error:
+            raise ValueError(f"{self.title} {error}") from None
+
+    @property
+    def title(self) -> str:
+        """As messages call it."""
+        return f"observation {self.part.name!r}" if self.part.name else "observation"
 
     def view(self, rows: Array) -> Array:
         """A view of its bytes in packed rows [..., bytes]: [..., *part.shape], or packed bits [..., own bytes]."""
@@ -74,8 +82,7 @@ class Member:
         return wire.reshape(*rows.shape[:-1], *self.part.shape)
 
     def _mismatch(self, what: str, value: Any) -> str:
-        name = f" {self.part.name!r}" if self.part.name else ""
-        return f"observation{name} {what} {value}; the observation space"
+        return f"{self.title} {what} {value}; the observation space"
 
 
 @dataclass(frozen=True)
@@ -106,19 +113,16 @@ class Layout:
         for member in self.members:
             member.place(_member_of(observation, member), member.view(rows), lead)
 
-    def numbers(self, rows: Array) -> list[Array]:
-        """Views [N, ...] of the float32 members in `rows`, which must be finite."""
-        if not self.parts:
-            return [] if self.dtype == "uint8" else [rows]
-        return [member.view(rows) for member in self.members if member.part.dtype == "float32"]
-
-    def not_finite(self, rows: Array) -> tuple[int, float] | None:
-        """The index of the first of `rows` [N, *shape] that is not finite, and the value; None if all are finite."""
-        for numbers in self.numbers(rows):
+    def not_finite(self, rows: Array) -> tuple[int, str] | None:
+        """The index of the first of `rows` [N, *shape] that is not finite, and that as a sentence; None if all are."""
+        for member in self.members:
+            if member.part.dtype != "float32":
+                continue
+            numbers = member.view(rows) if self.parts else rows
             finite = np.isfinite(numbers)
             if np.count_nonzero(finite) != finite.size:  # half the time of finite.all()
                 row, entry = np.argwhere(~finite)[0]
-                return int(row), float(numbers[row, entry])
+                return int(row), f"{member.title} has the value {numbers[row, entry]}, which is not finite"
         return None
 
 
@@ -261,7 +265,7 @@ class _OneHots:
         rows = values.reshape(-1, len(self._sizes))  # [N, K]
         hot: Array = rows.take(self._which, 1) == self._choice
         if np.count_nonzero(hot) != rows.size:  # each number is one choice
-            raise ValueError(f"observation {values.tolist()} is not in a space of {self._sizes.tolist()} choices from "
+            raise ValueError(f"{values.tolist()} is not in a space of {self._sizes.tolist()} choices from "
                              f"{self._start.tolist()}")
         return hot.reshape(*lead, self.size)
 

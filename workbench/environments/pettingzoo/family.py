@@ -300,11 +300,10 @@ class ParallelVector(WithEndings):
                                    "possible_agents must be there after a reset)")
 
     def _check_finite(self, observation: Array, rows: Array, where: str) -> None:
-        if (index_and_value := self._layout.not_finite(observation)) is not None:
-            index, value = index_and_value
+        if (wrong := self._layout.not_finite(observation)) is not None:
+            index, sentence = wrong
             game, agent = divmod(int(rows[index]), len(self._agents))
-            raise self._broken(game, where, self._agents[agent],
-                               f"its observation has the value {value}, which is not finite")
+            raise self._broken(game, where, self._agents[agent], f"its {sentence}")
 
     def _broken(self, game: int, where: str, agent: str, rule: str) -> EnvironmentFailed:
         return broken(self._name, game, where, f"agent {agent!r}: {rule}")

@@ -28,7 +28,7 @@ from workbench.learner.metrics.learner_report import (
 from workbench.learner.metrics.meters import Sums
 from workbench.learner.run_state import RunState
 from workbench.learner.training.data_parallel import Learners
-from workbench.metrics import MetricsWriter, Progress
+from workbench.metrics import MetricsReader, MetricsWriter, Progress
 from workbench.metrics.bottleneck import limit
 from workbench.metrics.collapse import EPISODES, judged_by
 from workbench.metrics.status import ActorStatus, LearnerStatus, parts_from_json
@@ -41,6 +41,7 @@ _INTERVAL_S = 1.0
 _ASK_S = 2.0  # for another learner's answer
 _SILENT_S = 5.0
 _MOST_UNSENT = 100_000  # episodes, the same number as may wait for a disk
+_RECALLED = 4  # times as many rows are looked at as episodes are recalled: a restore may have left some behind
 _WHOLE_CORE = 0.9  # of idle cores; with less, another thread would slow actors and inference
 
 
@@ -65,10 +66,23 @@ class EpisodeLog:
         self._lock = threading.Lock()
         self.episodes = episodes  # of training
 
+    def recall(self, former: MetricsReader) -> None:
+        """Take the last episodes of the run's former life into the means, so that they do not begin with short ones."""
+        lengths = former.lengths()
+        for name, kind, values in (("episode_return", "training", self._returns["training"]),
+                                   ("episode_score", "training", self._scores["training"]),
+                                   ("episode_length", "training", self._lengths),
+                                   ("evaluation_return", "evaluation", self._returns["evaluation"]),
+                                   ("evaluation_score", "evaluation", self._scores["evaluation"])):
+            most = self._most(kind)
+            since = {name: max(0, lengths[name] - _RECALLED * most)} if name in lengths else {}
+            for rows, _ in former.newer(since, max_points=_RECALLED * most + 1).values():
+                values.extend(rows["value"][-most:].tolist())
+
     def add(self, episode: Episode, progress: Progress) -> None:
         """Record a finished episode."""
         self._writer.episode(progress, **vars(episode))
-        most = max(EPISODES, self._environments(episode.kind))
+        most = self._most(episode.kind)
         with self._lock:
             _keep(self._returns[episode.kind], episode.episode_return, most)
             if episode.score is not None:
@@ -76,6 +90,9 @@ class EpisodeLog:
             if episode.kind == "training":
                 self.episodes += 1
                 _keep(self._lengths, episode.length_steps, most)
+
+    def _most(self, kind: str) -> int:
+        return max(EPISODES, self._environments(kind))
 
     def status(self) -> dict[str, Any]:
         """Numbers of episodes, means of the last, and by which of them the run is judged; None before the first."""
@@ -224,6 +241,7 @@ class Recorder:
     def begin(self, report: LearnerReport, state: RunState, *, episodes: int) -> None:
         """Record the activity of this learner (`report`) and of the others, after `episodes` episodes of the run."""
         self.episodes = EpisodeLog(self._writer, episodes, environments=lambda kind: state.config.environments(kind))
+        self.episodes.recall(MetricsReader(self._run.metrics))
         self._report, self._state = report, state
         self._peers = [Peer(self._run, rank) for rank in range(1, state.config.learners)]
         self._rates, self._idle_cores = Rates(), IdleCores()

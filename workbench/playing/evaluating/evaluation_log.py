@@ -15,10 +15,11 @@ from typing import Any
 
 from workbench.checkpoints import Checkpoint
 from workbench.environments.atari.protocols import PROTOCOLS
-from workbench.errors import StorageFailed
+from workbench.errors import RunNotFound, StorageFailed
 from workbench.playing.evaluating.evaluation import Evaluation
 from workbench.rundir import RunDirectory, gone
 from workbench.rundir.files import last_lines, to_append
+from workbench.running.progress import notify
 
 FILE = "evaluations.jsonl"
 _MOST_BYTES, _MOST = 2**24, 100_000  # bytes and number of the newest lines, which are read
@@ -61,6 +62,16 @@ def keep(directory: RunDirectory, checkpoint: Checkpoint, evaluation: Evaluation
         remedy = "Make room on its disk." if full else "Make it writable."
         raise StorageFailed(f"cannot keep the evaluation in {path}: {error.strerror}. {remedy}") from None
     return entry
+
+
+def keep_in_its_run(checkpoint: Checkpoint, evaluation: Evaluation) -> None:
+    """As `keep`, in the run that wrote the checkpoint, if it lies in one. What prevents it is said, and no more."""
+    run = RunDirectory(checkpoint.path.parents[1])
+    if checkpoint.path.parent == run.checkpoints and run.record.exists():
+        try:
+            keep(run, checkpoint, evaluation)
+        except (RunNotFound, StorageFailed) as error:
+            notify(str(error))
 
 
 def kept(directory: RunDirectory) -> list[LoggedEvaluation]:

@@ -201,7 +201,9 @@ def _code(record: Mapping[str, Any], config: RunConfig, events: Sequence[Mapping
     fields |= {name: value for name, value in config.changed.items() if name not in (*fields, "wrappers")}
     kinds = [kind for kind in ("environment", "algorithm", "network") if record.get("code", {}).get(kind)]
     lines = [f"# {' and '.join(kinds)} of its user's own: define it first"] if kinds else []
-    lines += ["import workbench as wb", "", f"run = wb.launch({config.environment!r},"]
+    mine = "environment" in kinds and config.environment.isidentifier()
+    lines += ["import workbench as wb", "",
+              f"run = wb.launch({config.environment if mine else repr(config.environment)},"]
     written = {name: repr(value) for name, value in fields.items()}
     if "algorithm" in kinds:
         written["algorithm"] = config.algorithm  # the class, not its name

@@ -68,10 +68,22 @@ def _summary(checkpoint: Checkpoint) -> str:
             f"{counted(checkpoint.updates, 'updates')}).")
 
 
+def left_out(checkpoint: Checkpoint) -> list[str]:
+    """What plays the checkpoint and is not exported with it: "network", "algorithm", where a user wrote them."""
+    code = RunDirectory(checkpoint.path.parents[1]).code
+    return [kind for kind in ("network", "algorithm") if (code / f"{kind}.pkl").exists()]
+
+
 def _use(checkpoint: Checkpoint, name: str) -> str:
-    if name.endswith(".onnx"):
+    lower = name.lower()
+    if lower.endswith(".onnx"):
         return f"import onnxruntime\n\nsession = onnxruntime.InferenceSession({name!r})  # its inputs: docs/tools.md"
-    environment, folder = checkpoint.config.environment, checkpoint.path.name if name.endswith(".zip") else name
+    environment, folder = checkpoint.config.environment, checkpoint.path.name if lower.endswith(".zip") else name
+    if own := left_out(checkpoint):
+        given = "".join(f"{kind}=..., " for kind in own)
+        return "\n".join([f"# {' and '.join(own)} of its user's own, which are not in these files: define them first",
+                          "import workbench as wb", "",
+                          f"run = wb.launch({environment!r}, {given}checkpoint={folder!r})  # begins with its weights"])
     return "\n".join([
         "import gymnasium", "import workbench as wb", "",
         f"env = gymnasium.make({environment!r})  # or your own, with the same spaces, wrapped as in training",

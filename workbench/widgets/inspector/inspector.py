@@ -285,7 +285,8 @@ class CheckpointInspector:
 
         def do() -> str:
             evaluation = evaluate(first, **options)
-            evaluation_log.keep(self._owner.directory, first, evaluation)
+            if not first.path.is_relative_to(self._owner.directory.path):  # one that ships: its run is not here
+                evaluation_log.keep(self._owner.directory, first, evaluation)
             self.refresh()
             self._keep()
             interval = figures.interval(evaluation)
