@@ -104,7 +104,11 @@ def test_while_the_first_run_trains_well_the_failures_of_others_are_no_reason_to
         one._study.tell(one._study.ask(one._ranges), state=optuna.trial.TrialState.FAIL)
     assert one._hopeless() is None
     one._study.tell(healthy, state=optuna.trial.TrialState.FAIL)
+    later = sweep_study.under_way(one._study, one._study.ask(one._ranges).number, one._ranges)
+    one._watched = [one._watch(later, recorded.new("sweep-5"))]
     assert one._hopeless() is not None
+    commit(one._watched[0].run, 200, rows=range(100, 201, 100))
+    assert one._hopeless() is None
 
 
 def test_weights_that_all_runs_begin_with_stay_when_they_are_pruned(

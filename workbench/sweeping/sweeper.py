@@ -202,10 +202,12 @@ class Sweeper:
         return over
 
     def _hopeless(self) -> str | None:
-        """The error of a sweep whose first trials all failed; None while there is hope."""
+        """The error of a sweep whose first trials all failed, and none trains; None while there is hope."""
         before = self._over_before
         failed = list(takewhile(lambda trial: trial.state == "failed", study.trials(self._sweep, self._study)))
         if len(failed) < before + min(HOPELESS, self._record["trials"] - before):  # a resume may have mended the cause
+            return None
+        if any(watched.trains for watched in self._watched):
             return None
         return f"the first {len(failed)} trials all failed. {failed[-1].run}: {failed[-1].note}"
 

@@ -70,6 +70,13 @@ class WatchedTrial:
         """What its run waits for to begin or to go on, in words; "": nothing."""
         return "" if self.verdict else self._kept.waits
 
+    @property
+    def trains(self) -> bool:
+        """Whether its run has made an update."""
+        with suppress(WorkbenchError):
+            return stored_status(self.run).updates > 0
+        return False
+
     def take_over(self) -> None:
         """Go on with its run if it ended while unwatched. Raises WorkbenchError."""
         if not self.verdict and stored_status(self.run).state in ("stopped", "stopping"):
