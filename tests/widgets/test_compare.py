@@ -15,6 +15,7 @@ import pytest
 import vl_convert
 
 from tests.widgets import recorded
+from workbench import rundir
 from workbench.errors import InvalidInput, OutOfBounds, RunNotFound, StorageFailed, UnknownName, WrongArguments
 from workbench.metrics import MetricsReader, MetricsWriter, Progress
 from workbench.rundir import RunDirectory
@@ -203,6 +204,7 @@ def test_the_same_configuration_says_so() -> None:
     recorded.vtrace("b")
     found = compare(["a", "b"])
     assert found.differences.empty
+    assert list(compare(Run(rundir.find("a"))).runs) == ["a"]
     assert "do not differ" in found.still()["text/html"]
 
 

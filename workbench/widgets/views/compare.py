@@ -201,10 +201,8 @@ class Comparison:
 
 def _directories(runs: Any) -> list[RunDirectory]:
     """The runs' directories. Raises InvalidInput, RunNotFound."""
-    if not isinstance(runs, Iterable):
-        raise InvalidInput(f"{runs!r:.100} is no run. Give handles, names or directories of runs: "
-                           "wb.compare([run_a, run_b]).")
-    requested = [runs] if isinstance(runs, (Run, str, Path)) else list(runs)
+    one = isinstance(runs, (Run, str, Path)) or not isinstance(runs, Iterable)
+    requested = [runs] if one else list(runs)
     if not requested:
         raise InvalidInput("compare() got no runs. Give some: wb.compare([run_a, run_b]); wb.runs() lists them.")
     directories: list[RunDirectory] = []
