@@ -205,8 +205,11 @@ class AlgorithmFailed(WorkbenchError):
 
     @classmethod
     def of(cls, call: str, error: BaseException, when: str = "") -> AlgorithmFailed:
-        """The error for what its code raised in `call`, with the traceback."""
-        return cls(f"{call} raised {type(error).__name__}{when}: {error}\n\n"
+        """The error for what its code raised in `call`, with the nearest attribute and the traceback."""
+        hint = ""
+        if isinstance(error, AttributeError) and error.obj is not None:
+            hint = nearest(error.name, (name for name in dir(error.obj) if not name.startswith("_")))
+        return cls(f"{call} raised {type(error).__name__}{when}: {error}{hint and '.' + hint}\n\n"
                    + "".join(traceback.format_exception(error)).rstrip())
 
 

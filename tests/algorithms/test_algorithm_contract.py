@@ -80,6 +80,11 @@ class Raises(Good):
         raise ZeroDivisionError("a typo")
 
 
+class Misspelt(Good):
+    def loss(self, network: Any, *, batch: Any, config: Any) -> wb.Loss:
+        return wb.Loss(self.outputs(network, batch).value.mean() * config.betta, {})
+
+
 class NoScalar(Good):
     def loss(self, network: Any, *, batch: Any, config: Any) -> wb.Loss:
         return wb.Loss(self.outputs(network, batch).value.mean(0), {})
@@ -233,6 +238,7 @@ BROKEN = {
     Leaves: r"loss\(network, batch=..., config=...\) raised SystemExit",
     NoLoss: r"NoLoss has no method loss\(self, network, \*, batch, config\)",
     Raises: r"loss\(network, batch=..., config=...\) raised ZeroDivisionError: a typo",
+    Misspelt: r"raised AttributeError: 'OwnConfig' object has no attribute 'betta'\. Did you mean 'beta'\?",
     NoScalar: r"Loss.total is a float32 scalar to differentiate, not a float32 tensor of shape \(3,\)",
     Detached: "Loss.total has no gradient",
     NotFinite: "Loss.total is (inf|-inf|nan) for a batch of noise",
