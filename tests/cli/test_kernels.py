@@ -7,6 +7,7 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import nbclient
 import nbformat
@@ -15,7 +16,7 @@ from jupyter_client.kernelspec import KernelSpecManager
 from traitlets.config import Config
 
 from tests.conftest import SMALL
-from workbench.cli import kernelspec
+from workbench.cli import kernelspec, magics
 from workbench.errors import InvalidInput, StorageFailed, UnknownName
 
 CHECKOUT = Path(__file__).parents[2]
@@ -115,6 +116,11 @@ def test_the_magics_list_attach_and_tune(cells) -> None:
     assert "entropy_cost" in said(cells, 5) and "→ 0.02" in said(cells, 5)
     assert "learning_rate" in said(cells, 6) and "0.0003" in said(cells, 6)
     assert said(cells, 9).split()[-1] == "first"
+
+
+def test_a_quotation_that_does_not_end_is_said() -> None:
+    with pytest.raises(InvalidInput, match=r"%tune x learning_rate='1e-3: No closing quotation\. Write %tune NAME"):
+        magics.Magics(SimpleNamespace(user_ns={})).tune("x learning_rate='1e-3")
 
 
 def test_what_is_wrong_is_said_without_a_traceback(cells) -> None:

@@ -19,6 +19,20 @@ def test_a_drawing_follows_its_controls() -> None:
     assert shown.children[0].value == "height 0.75"
 
 
+def test_pictures_that_were_replaced_are_closed_and_a_failure_is_shown_in_their_place() -> None:
+    control = slider(0, 1, 0.5)
+    box = touch(lambda x: f"{1 / (x - 0.25):g}", x=control)
+    first = box.children[-1].children[0]
+    control.value = 0.75
+    assert first.comm is None, "closed"
+    control.value = 0.25
+    assert box.children[-1].children[0].value == "ZeroDivisionError: float division by zero"
+    control.value = 0.75
+    assert box.children[-1].children[0].value == "2"
+    with pytest.raises(ZeroDivisionError):
+        touch(lambda x: 1 / 0, x=slider(0, 1, 0.5))
+
+
 def test_a_chart_is_shown_as_a_picture() -> None:
     def draw(points: int) -> alt.Chart:
         return alt.Chart(pd.DataFrame({"x": range(points)})).mark_point().encode(x="x")

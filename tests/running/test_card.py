@@ -91,6 +91,18 @@ def test_the_code_of_a_card_names_an_environment_of_the_users_own_as_its_class(h
     assert "run = wb.launch(DictEnv,\n" in wb.attach("own").card().code
 
 
+def test_the_code_of_a_card_begins_with_the_same_weights_and_names_what_is_to_be_given(home: Path) -> None:
+    checkpoint = home / "runs" / "old" / "checkpoints" / "000000000100"
+    parent = {"checkpoint": str(checkpoint), "take": "weights", "run": "old"}
+    for name, algorithm, more in (("warm", "vtrace", {}), ("fork", "vtrace", {"take": "all"}), ("clone", "bc", {})):
+        config = RunConfig.build("CartPole-v1", algorithm=algorithm)
+        rundir.create(name, {"created": 0.0, "config": config.to_json(), "state": "stopped", "error": None,
+                             "parent": {**parent, **more} if algorithm == "vtrace" else None, "preset": None})
+    assert "checkpoint='old@000000000100'" in wb.attach("warm").card().code
+    assert wb.attach("fork").card().code.startswith("# a fork: wb.attach('old').fork(...) also takes its counters")
+    assert "demonstrations=...)" in wb.attach("clone").card().code
+
+
 @pytest.mark.full
 def test_a_card_of_a_real_run_says_what_the_network_sees_and_where_it_ran(
     home: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -105,6 +106,21 @@ def test_one_click_rescues_the_run_and_shows_both_in_one_chart(panel: RunPanel, 
     assert chart.figures["comparison"] is not drawn and chart.figures["comparison"].chart is drawn.chart
     banner.dismiss.click()
     assert banner._place.children == () and banner.view.layout.display == "none"
+
+
+def test_a_rescue_that_was_dismissed_says_nothing_more_and_blocks_no_other(
+    panel: RunPanel, directory: RunDirectory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    nothing = SimpleNamespace(series=lambda name: {"value": []})
+    monkeypatch.setattr("workbench.widgets.panel.banner.MetricsReader", lambda path: nothing)
+    panel_banner = panel.parts.banner
+    recorded.tell(directory, **COLLAPSED)
+    panel.refresh()
+    panel_banner.rescue.click()
+    eventually(lambda: panel_banner._rescued is not None and not panel_banner._starting)
+    panel_banner.dismiss.click()
+    eventually(lambda: not panel_banner._actions._working)
+    assert panel_banner._result.value == "" and not panel_banner._starting
 
 
 def test_a_rescue_that_fails_says_why_and_can_be_tried_again(panel: RunPanel, directory: RunDirectory) -> None:

@@ -11,7 +11,10 @@ from typing import Any
 import numpy as np
 import pytest
 
+import workbench as wb
 from tests.widgets import recorded
+from workbench.config import RunConfig
+from workbench.config.own_algorithm import described
 from workbench.metrics import MetricsWriter
 from workbench.rundir import RunDirectory, lock
 from workbench.widgets.charts import axes, charts, marks, static_render
@@ -536,3 +539,24 @@ def test_a_run_without_replay_does_not_speak_of_one() -> None:
     now = snapshot.read(recorded.vtrace("one"))
     assert "replay" not in snapshot.sentence(now) and "evaluation" not in snapshot.sentence(now)
     assert not {"replay", "evaluation return"} & dict(snapshot.facts(now)).keys()
+
+
+def test_metrics_of_an_own_algorithm_are_drawn_whatever_they_are_called_and_those_of_every_run_are_not() -> None:
+    class Config(wb.ReplayConfig):
+        gain: float = 1.0
+
+    config = RunConfig.build("CartPole-v1", algorithm="Own", own_algorithm=described(Config, taken={}))
+    drawn = dashboard._AndOwn(type(config.hyperparameters))
+    own = ("gradient_penalty", "batch_accuracy", "sample_entropy", "update_size", "memory_read", "replay_loss")
+    assert all(name in drawn for name in own)
+    assert not any(name in drawn for name in ("gradient_norm", "cpu_percent", "time_training"))
+
+
+def test_more_lines_than_colours_are_dashed_and_all_are_named() -> None:
+    rows = {"frames": np.array([0, 1]), "steps": np.array([0, 1]), "updates": np.array([0, 1]),
+            "time_s": np.array([0.0, 1.0]), "value": np.array([0.0, 1.0])}
+    names = [f"metric_{number}" for number in range(8)]
+    figure = charts.lines(dict.fromkeys(names, rows), title="own", axis="frames")
+    shown = {one["data"]["name"]: one for one in layers(figure.spec())}
+    assert shown["alone"]["encoding"]["color"]["scale"]["domain"] == names
+    assert "strokeDash" in shown["line6"]["mark"] and "strokeDash" not in shown["line0"]["mark"]

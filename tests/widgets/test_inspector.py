@@ -311,8 +311,8 @@ def test_evaluating_shows_the_interval_and_keeps_it(inspector: CheckpointInspect
     table = inspector.charts.figures["timeline"].tables["evaluated"]
     assert table["value"].tolist() == [expected.mean] and table["x"].tolist() == [first.frames]
     first.verify()
-    (kept,) = evaluation_log.kept(run.directory)
-    assert kept.evaluation == expected and kept.of(first)
+    kept, again = evaluation_log.kept(run.directory)
+    assert kept.evaluation == again.evaluation == expected and kept.of(first)
     again = CheckpointInspector(run)  # another kernel
     assert [row["evaluation"] for row in again.table.rows] == [None, None, expected.mean]
     again.close()

@@ -11,7 +11,7 @@ import vl_convert
 from tests.conftest import eventually
 from tests.widgets import swept
 from tests.widgets.swept import SPACE
-from workbench.sweeping.handle import Sweep
+from workbench.sweeping.handle import Sweep, SweepStatus
 from workbench.widgets.charts import sweep_chart
 from workbench.widgets.views.sweep import SweepView
 
@@ -91,6 +91,15 @@ def test_what_a_button_cannot_do_is_said_under_the_table(sweep: Sweep) -> None:
     view.table.act("mine-0", "show")
     assert "no run 'mine-0'" in eventually(lambda: view.table.rows[0].get("bad") and view.table.rows[0]["note"])
     assert not view._buttons["resume"].disabled and view._buttons["stop"].disabled
+
+
+def test_what_can_be_done_with_a_sweep_depends_on_its_state_and_on_what_is_left() -> None:
+    def of(state: str, finished: int = 2) -> tuple[str, ...]:
+        return SweepStatus("mine", state, 4, 0, finished, 0, 0, "episode_return", 1.0, "mine-0", None, 1.0).possible
+
+    assert of("running") == of("starting") == ("stop",)
+    assert of("stopped") == ("resume", "delete") and of("finished", 4) == ("delete",)
+    assert of("dead") == ("stop", "resume", "delete")
 
 
 def test_a_sweep_that_is_gone_is_said_and_ends_nobodys_thread(sweep: Sweep) -> None:

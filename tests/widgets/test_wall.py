@@ -116,6 +116,6 @@ def test_classic_control_is_drawn_and_the_end_of_the_run_is_said(module_home: Pa
     np.testing.assert_allclose(look.columns["pose"].reshape(-1, 4, 3)[:, 1, 0], look.columns["observation"][:, 0])
     run.stop()
     view.look()
-    assert not view.tick() and "drawn is stopped" in view.still()["text/plain"]
+    assert view.over and "drawn is stopped" in view.still()["text/plain"]
     alone.close()
     view.close()

@@ -7,6 +7,7 @@ import io
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -15,6 +16,7 @@ from PIL import Image
 
 import workbench as wb
 from tests.conftest import SMALL, eventually
+from workbench.config import RunConfig
 from workbench.errors import OutOfBounds, RunNotAlive
 from workbench.playing.watch import Look, Watching
 from workbench.testing import CountingEnv
@@ -190,7 +192,7 @@ def test_q_values_are_shown_for_r2d2_and_the_end_of_the_run_is_said(module_home:
     view = run.watch(0)
     run.stop()
     view.look()
-    assert not view.tick(), "it asks no more"
+    assert view.over and view.tick(), "it asks seldom whether it goes on"
     assert "valued is stopped" in view.still()["text/plain"]
     with pytest.raises(RunNotAlive, match="wb.resume"):
         run.watch(0)
@@ -211,3 +213,24 @@ def test_numbers_that_a_run_chooses_are_followed_on_their_axes(module_home: Path
         np.testing.assert_allclose(velocity[1:][follows], expected[follows], atol=1e-3)
     finally:
         run.stop()
+
+
+def test_a_view_of_a_run_that_ended_wakes_up_when_it_goes_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Followed:
+        dead = False
+        directory = SimpleNamespace(name="run-1", config=lambda: RunConfig.build("CartPole-v1"))
+
+        def call(self, what: str, **more: Any) -> dict[str, Any]:
+            if self.dead:
+                raise RunNotAlive("run-1 is stopped")
+            return {"cursor": "l2:1", "steps": 0, "first": 0, "state": "paused", "reason": ""}
+
+    monkeypatch.setattr(live_widget, "OVER_S", 0.0)
+    control = Followed()
+    view = LiveView(Watching(control, 0))  # type: ignore[arg-type]
+    view.send, view.comm = lambda *message: None, view.comm or object()
+    control.dead = True
+    view.look()
+    assert view.over and view.tick()
+    control.dead = False
+    eventually(lambda: view.tick() and not view.over)

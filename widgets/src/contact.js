@@ -33,16 +33,33 @@ export class Contact {
     this.heard = performance.now();
   }
 
-  /** Called once a second: asks for news where none came, and says now and then that somebody looks. */
-  ask() {
+  /**
+   * Called once a second: asks for news where none came, and says now and then that somebody looks.
+   * @param {boolean} over  whether no news are to be expected, until a run goes on
+   */
+  ask(over) {
     if (document.hidden) return;
     const now = performance.now();
-    if (now - this.heard > SILENCE_S * 1000) {
+    if (!over && now - this.heard > SILENCE_S * 1000) {
       this.heard = now;
       this.tell({ type: "pull", view: this.view });
     } else if (now - this.told > HEARD_S * 1000) {
       this.told = now;
       this.tell({ type: "seen" });
     }
+  }
+}
+
+/** Tasks one after the other, such as messages that are unpacked; one that fails is said, and the next ones go on. */
+export class Queue {
+  /** @param {(text: string) => void} failed */
+  constructor(failed) {
+    this.failed = failed;
+    this.last = Promise.resolve();
+  }
+
+  /** @param {() => any} task */
+  add(task) {
+    this.last = this.last.then(task).catch(error => this.failed(`Something that came could not be shown: ${error}`));
   }
 }

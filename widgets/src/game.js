@@ -3,6 +3,7 @@
 // The page says which keys are held; the game's own process keeps the time. Each state comes with the newest picture.
 import { ink } from "./canvas.js";
 import { bytes } from "./columns.js";
+import { Queue } from "./contact.js";
 import { element } from "./elements.js";
 import { caps, Held, nameOf } from "./keys.js";
 import { add, clock, standing } from "./moments.js";
@@ -53,7 +54,7 @@ class Game {
     this.screen = null;
     /** @type {State | null} */
     this.state = null;
-    this.queue = Promise.resolve();
+    this.queue = new Queue(text => this.#say(text, true));
     this.closed = false;
     this.asked = 0; // when a key was sent that is not answered yet; 0: none
     this.heard = this.told = performance.now();
@@ -141,7 +142,7 @@ class Game {
       this.asked = 0;
       this.#say(content.text, true);
     } else if (content.type === "moments") {
-      this.queue = this.queue.then(() => this.#arrived(content, buffers.map(bytes)));
+      this.queue.add(() => this.#arrived(content, buffers.map(bytes)));
     }
   }
 
@@ -226,9 +227,9 @@ class Game {
     if (event.ctrlKey || event.metaKey || event.altKey || !this.state || (event.key === "Tab" && event.shiftKey)) return;
     const key = nameOf(event.key), own = /** @type {Record<string, string>} */ ({ Tab: "agent", Enter: "advice", Escape: "run", Backspace: "restart" })[key];
     if (own) {
+      if (!this.header.agent && (own === "agent" || own === "advice")) return; // Tab leaves the picture, as elsewhere
       event.preventDefault();
-      const fits = this.header.agent || (own !== "agent" && own !== "advice");
-      if (fits && (!event.repeat || (own === "advice" && this.#free()))) this.#press(own);
+      if (!event.repeat || (own === "advice" && this.#free())) this.#press(own);
     } else if (this.held.down(key)) {
       event.preventDefault();
       this.#played(event.repeat);

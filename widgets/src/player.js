@@ -5,7 +5,7 @@
 // steps about twice a second and plays them a little later, at the speed at which they happened.
 import { ink } from "./canvas.js";
 import { bytes, inflated, rows } from "./columns.js";
-import { Contact } from "./contact.js";
+import { Contact, Queue } from "./contact.js";
 import { commandOf, controls } from "./controls.js";
 import { element } from "./elements.js";
 import { Screen } from "./screen.js";
@@ -33,7 +33,7 @@ class Player {
     this.clock = { at: 0, playing: this.live, following: this.live, speed: "1" };
     /** @type {number[]} */
     this.arrivals = [];
-    this.queue = Promise.resolve();
+    this.queue = new Queue(text => this.#say(text));
     this.closed = this.over = false;
     this.contact = new Contact(model, this.id, text => this.#say(text));
     this.drawing = 0;
@@ -64,7 +64,7 @@ class Player {
     const resized = new ResizeObserver(() => this.draw());
     resized.observe(this.root);
     const unwatch = watchTheme(() => this.draw());
-    const ask = this.live ? setInterval(() => this.over || this.contact.ask(), 1000) : 0;
+    const ask = this.live ? setInterval(() => this.contact.ask(this.over), 1000) : 0;
     this.cleanUp = () => {
       this.closed = true;
       this.model.off("msg:custom", receive);
@@ -85,12 +85,12 @@ class Player {
    */
   receive(content, buffers) {
     if (content.view && content.view !== this.id) return; // an answer to another view of the same widget
-    if (content.type === "episode") this.queue = this.queue.then(() => this.#episode(content, buffers.map(bytes)));
-    else if (content.type === "live") this.queue = this.queue.then(() => this.#arrived(content, buffers.map(bytes)));
+    if (content.type === "episode") this.queue.add(() => this.#episode(content, buffers.map(bytes)));
+    else if (content.type === "live") this.queue.add(() => this.#arrived(content, buffers.map(bytes)));
     else if (content.type === "saved") this.#saved(content);
     else if (content.type === "looked") this.#looked(content, bytes(buffers[0]));
     else if (content.type === "futures") this.whatif?.among(content.options, content.chosen);
-    else if (content.type === "branched") this.queue = this.queue.then(() => this.#branched(content));
+    else if (content.type === "branched") this.queue.add(() => this.#branched(content));
   }
 
   /** @param {any} content @param {ArrayBuffer} data */

@@ -2,7 +2,7 @@
 // workbench/widgets/episodes/wall.py.
 import { cleared, ink } from "./canvas.js";
 import { bytes, inflated, rows } from "./columns.js";
-import { Contact } from "./contact.js";
+import { Contact, Queue } from "./contact.js";
 import { element } from "./elements.js";
 import { asPicture } from "./frames.js";
 import { drawSketch, ratioOf } from "./sketch.js";
@@ -81,7 +81,7 @@ class Wall {
     this.ranges = [];
     this.contact = new Contact(model, this.id, text => this.#say(text));
     this.over = this.closed = false;
-    this.queue = Promise.resolve();
+    this.queue = new Queue(text => this.#say(text));
     this.title = element("div", { class: "wb-title" });
     this.grid = element("div", { class: "wb-wall-grid", role: "group", "aria-label": "environments" });
     this.note = element("div", { class: "wb-note", role: "status" }, "Waiting for the first step …");
@@ -89,11 +89,11 @@ class Wall {
       this.title, this.grid, this.note);
     el.append(this.root);
     const receive = (/** @type {any} */ content, /** @type {any[]} */ buffers) => {
-      this.queue = this.queue.then(() => this.receive(content, buffers.map(bytes)));
+      this.queue.add(() => this.receive(content, buffers.map(bytes)));
     };
     model.on("msg:custom", receive);
     const unwatch = watchTheme(() => this.draw([...this.tiles.values()]));
-    const ask = setInterval(() => this.over || this.contact.ask(), 1000);
+    const ask = setInterval(() => this.contact.ask(this.over), 1000);
     this.cleanUp = () => {
       this.closed = true;
       model.off("msg:custom", receive);

@@ -64,12 +64,12 @@ const HEADER = {
   speeds: [1, 2], keys: ["a", "Space"], legend: [["a", "left"]], reserved: { Tab: "hand over" }, pulled: false,
 };
 
-/** A game in a page that got its header and a first state. @param {object} changes @param {import("node:test").TestContext} test */
-async function opened(changes, test) {
+/** A game in a page that got its header and a first state. @param {object} changes @param {import("node:test").TestContext} test @param {object} header */
+async function opened(changes, test, header = {}) {
   const el = place(), made = model({ label: "g" });
   const end = game.render({ model: made, el: /** @type {any} */ (el) });
   test.after(end);
-  made.tell({ type: "moments", states: [state(changes)], mime: "image/png", header: HEADER });
+  made.tell({ type: "moments", states: [state(changes)], mime: "image/png", header: { ...HEADER, ...header } });
   for (let turn = 0; turn < 5; turn++) await null;
   made.said.length = 0;
   const [stage] = el.all("wb-stage");
@@ -114,6 +114,12 @@ test("keys of its own hand over, and a problem is an alert", async test => {
   const [note] = el.all("wb-note");
   assert.equal(note.textContent, "it broke");
   assert.equal(note.attributes.role, "alert");
+});
+
+test("without an agent Tab leaves the picture, as it does elsewhere", async test => {
+  const { made, key } = await opened({}, test, { agent: false });
+  assert.ok(!key("keydown", "Tab") && !key("keydown", "Enter") && key("keydown", "Escape"));
+  assert.deepEqual(made.said, [{ type: "do", name: "run" }]);
 });
 
 test("an episode that is over says where it is kept, and takes no key", async test => {

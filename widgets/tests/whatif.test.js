@@ -79,6 +79,15 @@ test("numbers that are changed are sent by their position, and others are not", 
   whatif.close();
 });
 
+test("what the policy saw is asked anew when the screens show another episode", () => {
+  const { whatif } = opened([screen(POLE, THREE)], [1]);
+  whatif.looked({ index: 0, step: 1, shape: [3], entries: ["x[0]", "x[1]", "x[2]"], values: [0.25, -1, 3] });
+  whatif.settling = 0;
+  whatif.show([screen({ ...POLE, key: "one" }, THREE)], [1], false);
+  assert.notEqual(whatif.settling, 0);
+  whatif.close();
+});
+
 test("every part of an action is a field of its own", () => {
   for (const [header, action, sent] of /** @type {[any, any, any][]} */ ([
     [{ actions: "multi_discrete", groups: [{ title: "arm", names: ["0", "1", "2"], kind: "choice" }, { title: "leg", names: ["0", "1"], kind: "choice" }] }, [2, 1], [[2, 1]]],

@@ -49,7 +49,10 @@ class Magics:
 
     def tune(self, line: str) -> Any:
         """Change live fields of a run; without any, list them."""
-        words = shlex.split(line)
+        try:
+            words = shlex.split(line)
+        except ValueError as error:  # a quotation that does not end
+            raise InvalidInput(f"%tune {line}: {error}. Write %tune NAME field=value.") from None
         has_name = bool(words) and "=" not in words[0]
         run = attach(words.pop(0)) if has_name else self._shell.user_ns.get(_VARIABLE)
         if not isinstance(run, Run):

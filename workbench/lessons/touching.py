@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import html
 import io
 from collections.abc import Callable
 from typing import Any
 
 import ipywidgets
+
+from workbench.widgets.kernel import closing
 
 
 def touch(draw: Callable[..., Any], **controls: ipywidgets.ValueWidget) -> ipywidgets.VBox:
@@ -17,7 +20,13 @@ def touch(draw: Callable[..., Any], **controls: ipywidgets.ValueWidget) -> ipywi
     shown = ipywidgets.VBox()
 
     def redraw(_: object = None) -> None:
-        shown.children = (picture(draw(**{name: control.value for name, control in controls.items()})),)
+        try:
+            view = picture(draw(**{name: control.value for name, control in controls.items()}))
+        except Exception as error:  # else the old picture would stand under the new values
+            if not shown.children:
+                raise
+            view = picture(f"{type(error).__name__}: {html.escape(str(error))}")
+        closing.put(shown, view)
 
     for name, control in controls.items():
         control.description, control.style.description_width = control.description or name, "130px"

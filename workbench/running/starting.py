@@ -150,7 +150,7 @@ def chosen_checkpoint(source: Checkpoint | OfRun | str | Path, *, trust_code: bo
         listed = {known.path.name: known for known in checkpoints.every(_run_of(one[0]).checkpoints)}
         checkpoint = named(one[1], "checkpoint", listed)
         checkpoint.verify(replay=False)
-    elif not isinstance(source, Checkpoint) and not os.path.exists(Path(source).expanduser() / "meta.json"):
+    elif not isinstance(source, Checkpoint) and not os.path.exists(f"{os.path.expanduser(source)}/meta.json"):
         checkpoint = _stands_for(_run_of(source))
     else:
         checkpoint = source if isinstance(source, Checkpoint) else checkpoints.at(Path(source))

@@ -104,6 +104,14 @@ class SweepStatus:
         """Number of trials with an outcome."""
         return self.finished + self.pruned + self.failed
 
+    @property
+    def possible(self) -> tuple[str, ...]:
+        """What can be done with it now, of stop, resume and delete."""
+        if self.state in GOING_ON:
+            return ("stop",)
+        runs_may_live, is_open = self.state == "dead", self.over < self.trials
+        return tuple(name for name, can in (("stop", runs_may_live), ("resume", is_open), ("delete", True)) if can)
+
     def line(self) -> str:
         """State, progress and the best value in one line, without the name."""
         goes_on = self.state in GOING_ON

@@ -201,12 +201,22 @@ def _code(record: Mapping[str, Any], config: RunConfig, events: Sequence[Mapping
     fields |= {name: value for name, value in config.changed.items() if name not in (*fields, "wrappers")}
     kinds = [kind for kind in ("environment", "algorithm", "network") if record.get("code", {}).get(kind)]
     lines = [f"# {' and '.join(kinds)} of its user's own: define it first"] if kinds else []
+    parent = record.get("parent") if isinstance(record.get("parent"), dict) else None
+    if parent is not None and parent["take"] == "all":
+        lines.append(f"# a fork: wb.attach({parent['run']!r}).fork(...) also takes its counters and optimizer")
+    if config.imitates:
+        lines.append("# demonstrations: the recorded episodes that it learns from")
     mine = "environment" in kinds and config.environment.isidentifier()
     lines += ["import workbench as wb", "",
               f"run = wb.launch({config.environment if mine else repr(config.environment)},"]
     written = {name: repr(value) for name, value in fields.items()}
     if "algorithm" in kinds:
         written["algorithm"] = config.algorithm  # the class, not its name
+    if parent is not None:
+        path = Path(parent["checkpoint"])
+        written["checkpoint"] = repr(f"{parent['run']}@{path.name}" if parent["run"] else str(path))
+    if config.imitates:
+        written["demonstrations"] = "..."
     lines += [f"                {name}={value}," for name, value in written.items()]
     lines[-1] = lines[-1].removesuffix(",") + ")"
     for change in _taken(events):

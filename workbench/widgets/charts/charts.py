@@ -88,13 +88,17 @@ def _lines(
     # A share jumps between 0 and 1 all the time: at the usual opacity its line would hide everything else.
     faint = {"strokeWidth": 1, "strokeOpacity": 0.12 if share else 0.4}
     how = {"strokeWidth": 2, "interpolate": "step-after"} if stepped else faint
-    layers = [_layer(f"line{at}").mark_line(**how).encode(x=x_axis(axis), y=y, color=alt.ColorDatum(name))
+    # More series than colours: the same colours again, dashed.
+    dash = [{"strokeDash": [6, 3]} if at >= len(COLOURS) else {} for at in range(len(names))]
+    layers = [_layer(f"line{at}").mark_line(**how, **dash[at]).encode(x=x_axis(axis), y=y, color=alt.ColorDatum(name))
              for at, name in enumerate(names)]
     if not stepped:
-        mean = _layer("readout").mark_line(strokeWidth=2).encode(x=x_axis(axis, "middle"))
-        layers += [mean.encode(y=alt.Y(f"v{at}:Q", title=None, axis=ticks, scale=scale), color=alt.ColorDatum(name))
+        x = x_axis(axis, "middle")
+        layers += [_layer("readout").mark_line(strokeWidth=2, **dash[at]).encode(
+                       x=x, y=alt.Y(f"v{at}:Q", title=None, axis=ticks, scale=scale), color=alt.ColorDatum(name))
                   for at, name in enumerate(names)]
-    alone = _alone_layer(dict(zip(names, COLOURS, strict=False)), y, axis, legend=len(names) > 1)
+    colours = {name: COLOURS[at % len(COLOURS)] for at, name in enumerate(names)}
+    alone = _alone_layer(colours, y, axis, legend=len(names) > 1)
     rule = _layer("asked").mark_rule(strokeDash=[5, 4], strokeWidth=1.5, color=COLOURS[1]).encode(y=y)
     text = _layer("asked").mark_text(align="right", baseline="top", dy=5).encode(
         y=y, x=alt.XValue("width"), text="text:N")

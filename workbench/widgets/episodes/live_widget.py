@@ -6,6 +6,7 @@ requests end, and what the learner keeps for them ends by itself.
 
 from __future__ import annotations
 
+import math
 import threading
 import time
 from abc import abstractmethod
@@ -18,6 +19,7 @@ from workbench.widgets.kernel.refresher import REFRESHER, Actions
 from workbench.widgets.kernel.saved_view import Bundle, Shown
 
 UNSEEN_S = 120.0  # without a message of a page; a visible page sends one every ten seconds
+OVER_S = 5.0  # between questions whether a run that has ended goes on
 QUIET_S = 1.5  # without a new step until the view shows the reason
 STILL_S = (3.0, 60.0)  # until the first picture for the saved notebook, and between pictures
 
@@ -35,7 +37,7 @@ class LiveWidget(anywidget.AnyWidget):  # type: ignore[misc]  # anywidget is not
         self._lock = threading.RLock()
         self._looking = threading.Lock()
         self._actions = Actions()
-        self._contact_at = self._news_at = self._started_at = time.monotonic()
+        self._contact_at = self._news_at = self._started_at = self._looked_at = time.monotonic()
         self._still_at = self._started_at + STILL_S[0]
         self._outputs: list[Shown] = []
         self.on_msg(self._received)
@@ -61,10 +63,13 @@ class LiveWidget(anywidget.AnyWidget):  # type: ignore[misc]  # anywidget is not
         return f"<{type(self).__name__} of {self.title}>"
 
     def tick(self) -> bool:
-        """Asks for new steps in another thread. Returns whether to be called again."""
-        if self.comm is None or self.over or time.monotonic() - self._contact_at > UNSEEN_S:
+        """Asks for new steps in another thread, of a run that has ended seldom: it may go on. Returns whether to be
+        called again."""
+        now = time.monotonic()
+        if self.comm is None or now - self._contact_at > UNSEEN_S:
             return False
-        if not self._looking.locked():
+        if not self._looking.locked() and not (self.over and now - self._looked_at < OVER_S):
+            self._looked_at = now
             self._actions.submit(self.look)
         return True
 
@@ -101,9 +106,11 @@ class LiveWidget(anywidget.AnyWidget):  # type: ignore[misc]  # anywidget is not
 
     def _renew_still(self) -> None:
         now = time.monotonic()
-        if not self._outputs or not (self.over or now >= self._still_at):
+        if not self.over:
+            self._still_at = min(self._still_at, now + STILL_S[1])
+        if not self._outputs or now < self._still_at and not self.over or self._still_at == math.inf:
             return
-        self._still_at = now + STILL_S[1]
+        self._still_at = math.inf if self.over else now + STILL_S[1]
         still = self.still()
         for output in self._outputs:
             output.keep(still)

@@ -116,6 +116,7 @@ class Banner:
             self._say(f"{rescued.name} goes on from {self._at()} with half the learning rate, "
                       f"{rescued.config.value('learning_rate'):.3g}; nothing of this run is changed. The new one: "
                       f"wb.attach({rescued.name!r})")
+            self._starting = False
             self._compare(rescued)
         except Exception as error:  # of any kind: it is shown under the buttons
             self._say(str(error) or type(error).__name__, bad=True)
@@ -128,6 +129,8 @@ class Banner:
         """Show both runs in one chart once the new one has something to show."""
         reader, deadline = MetricsReader(rescued.directory.metrics), time.monotonic() + FIRST_EPISODE_S
         while not len(reader.series(_METRIC)["value"]):
+            if self._rescued is not rescued:  # dismissed meanwhile
+                return
             if time.monotonic() > deadline or not rescued.status.alive:
                 raise InvalidInput(f"{rescued.name} has ended no episode yet. wb.compare([{self._run.path.name!r}, "
                                    f"{rescued.name!r}]) shows both once it has.")

@@ -7,7 +7,6 @@ person opens. All charts of time have the same ends.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
@@ -16,6 +15,7 @@ import numpy as np
 
 from workbench.metrics import History
 from workbench.metrics.flights import STAGES
+from workbench.metrics.meanings import described
 from workbench.metrics.status import RunStatus
 from workbench.rundir import RunDirectory
 from workbench.tables import number
@@ -30,9 +30,6 @@ LOSSES = {"loss": "total", "policy_loss": "policy", "baseline_loss": "baseline",
           "temperature_loss": "temperature"}
 RETURNS = ("episode_return", "episode_return_mean", "evaluation_return", "evaluation_return_mean")
 SCORES = tuple(name.replace("return", "score") for name in RETURNS)  # beside rewards that are shaped
-_OF_THE_SYSTEM = re.compile(
-    "(accelerator|batch|cpu|episode|evaluation|gradient|inference|learner|life|memory|policy_lag|priority|queue|replay|"
-    "sample|time|update|xla)s?_|frames_per|steps_per|updates_per|learning_rate|rounds_cut")
 Draw = Callable[[Snapshot, str, Axis], Figure]
 
 
@@ -65,7 +62,8 @@ class Slot:
 
 def read(directory: RunDirectory, *, status: RunStatus | None = None, history: History | None = None) -> Snapshot:
     """The run with everything that its charts draw; `history` as in `snapshot.read`. Raises RunNotFound."""
-    series = _AndOwn() if directory.config().own_algorithm else SERIES
+    config = directory.config()
+    series = _AndOwn(type(config.hyperparameters)) if config.own_algorithm else SERIES
     return snapshot.read(directory, status=status, series=series, histograms=HISTOGRAMS, history=history)
 
 
@@ -197,10 +195,17 @@ class _Bottleneck(Slot):
 
 
 class _AndOwn:
-    """The names of all metrics that a panel of a user's own algorithm draws: SERIES, and what the algorithm says."""
+    """The names of all metrics that a panel of a user's own algorithm draws: SERIES, and what the algorithm says.
+
+    Args:
+        config: of its hyperparameters.
+    """
+
+    def __init__(self, config: type) -> None:
+        self._of_every = described(config.__mro__[1])
 
     def __contains__(self, name: object) -> bool:
-        return name in SERIES or _OF_THE_SYSTEM.match(str(name)) is None
+        return name in SERIES or name not in self._of_every
 
 
 class _Own(Slot):

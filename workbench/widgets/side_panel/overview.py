@@ -37,7 +37,6 @@ NOTED = ("collapse", "recovered")  # kinds of events that a page is told of
 _MOST_EVENTS = 5  # of a run that a page is told of
 _LONGEST = 300  # letters of a sentence
 _STOP_S = 10.0
-_SWEEP_ENDED = ("resume", "delete")
 
 
 class Overview:
@@ -195,7 +194,7 @@ def _sweep_row(folder: SweepFolder) -> Row:
         "best_value": status.best_value, "best_run": status.best_run,
         "reason": _short((status.error or "").strip().partition("\n")[0]),
         "curve": [(trial.number, trial.value) for trial in trials if trial.value is not None],
-        "actions": ["stop"] if goes_on else [*_SWEEP_ENDED] if status.over < status.trials else ["delete"],
+        "actions": list(status.possible),
     }
 
 

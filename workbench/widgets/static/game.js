@@ -35,6 +35,19 @@ function inflated(packed) {
   return new Response(new Blob([packed]).stream().pipeThrough(new DecompressionStream("deflate"))).arrayBuffer();
 }
 
+// src/contact.js
+var Queue = class {
+  /** @param {(text: string) => void} failed */
+  constructor(failed) {
+    this.failed = failed;
+    this.last = Promise.resolve();
+  }
+  /** @param {() => any} task */
+  add(task) {
+    this.last = this.last.then(task).catch((error) => this.failed(`Something that came could not be shown: ${error}`));
+  }
+};
+
 // src/elements.js
 function element(tag, properties = {}, ...children) {
   const made = document.createElement(tag);
@@ -920,7 +933,7 @@ var Game = class {
     this.header = null;
     this.screen = null;
     this.state = null;
-    this.queue = Promise.resolve();
+    this.queue = new Queue((text) => this.#say(text, true));
     this.closed = false;
     this.asked = 0;
     this.heard = this.told = performance.now();
@@ -1023,7 +1036,7 @@ var Game = class {
       this.asked = 0;
       this.#say(content.text, true);
     } else if (content.type === "moments") {
-      this.queue = this.queue.then(() => this.#arrived(content, buffers.map(bytes)));
+      this.queue.add(() => this.#arrived(content, buffers.map(bytes)));
     }
   }
   /**
@@ -1107,9 +1120,9 @@ var Game = class {
       { Tab: "agent", Enter: "advice", Escape: "run", Backspace: "restart" }[key]
     );
     if (own) {
+      if (!this.header.agent && (own === "agent" || own === "advice")) return;
       event.preventDefault();
-      const fits = this.header.agent || own !== "agent" && own !== "advice";
-      if (fits && (!event.repeat || own === "advice" && this.#free())) this.#press(own);
+      if (!event.repeat || own === "advice" && this.#free()) this.#press(own);
     } else if (this.held.down(key)) {
       event.preventDefault();
       this.#played(event.repeat);

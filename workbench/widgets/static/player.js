@@ -81,17 +81,31 @@ var Contact = class {
   hear() {
     this.heard = performance.now();
   }
-  /** Called once a second: asks for news where none came, and says now and then that somebody looks. */
-  ask() {
+  /**
+   * Called once a second: asks for news where none came, and says now and then that somebody looks.
+   * @param {boolean} over  whether no news are to be expected, until a run goes on
+   */
+  ask(over) {
     if (document.hidden) return;
     const now = performance.now();
-    if (now - this.heard > SILENCE_S * 1e3) {
+    if (!over && now - this.heard > SILENCE_S * 1e3) {
       this.heard = now;
       this.tell({ type: "pull", view: this.view });
     } else if (now - this.told > HEARD_S * 1e3) {
       this.told = now;
       this.tell({ type: "seen" });
     }
+  }
+};
+var Queue = class {
+  /** @param {(text: string) => void} failed */
+  constructor(failed) {
+    this.failed = failed;
+    this.last = Promise.resolve();
+  }
+  /** @param {() => any} task */
+  add(task) {
+    this.last = this.last.then(task).catch((error) => this.failed(`Something that came could not be shown: ${error}`));
   }
 };
 
@@ -1004,6 +1018,7 @@ var WhatIf = class {
     this.screens = [];
     this.steps = [];
     this.shown = "";
+    this.asked = "";
     this.seen = null;
     this.numbers = /* @__PURE__ */ new Map();
     this.box = null;
@@ -1094,6 +1109,7 @@ var WhatIf = class {
     this.which.value = String(before < screens.length ? Math.max(0, before) : 0);
     this.whichLabel.hidden = this.which.hidden = screens.length < 2;
     this.shown = "";
+    this.asked = "";
   }
   /** @param {Screen} screen @param {number} step */
   #stepped(screen, step) {
@@ -1103,7 +1119,9 @@ var WhatIf = class {
     this.go.disabled = this.busy || last;
     this.at.textContent = last ? "No action is taken at the last step: go to an earlier one." : `At step ${step} the policy did ${chosen}${Number.isFinite(value[step]) ? `, value ${number(value[step])}` : ""}.`;
     if (!this.force.checked || !this.actions.children.length) this.#actionFields(header, action[step]);
-    if (this.seen?.index !== this.index || this.seen.step !== step) this.#ask(step);
+    const asked = `${this.index} ${step}`;
+    if (asked !== this.asked || this.seen?.index !== this.index || this.seen.step !== step) this.#ask(step);
+    this.asked = asked;
   }
   // --- another action -------------------------------------------------------------------------------------------
   /** @param {import("./screen.js").Header} header @param {any} action  that was taken */
@@ -1332,7 +1350,7 @@ var Player = class {
     this.screens = [];
     this.clock = { at: 0, playing: this.live, following: this.live, speed: "1" };
     this.arrivals = [];
-    this.queue = Promise.resolve();
+    this.queue = new Queue((text) => this.#say(text));
     this.closed = this.over = false;
     this.contact = new Contact(model, this.id, (text) => this.#say(text));
     this.drawing = 0;
@@ -1372,7 +1390,7 @@ var Player = class {
     const resized = new ResizeObserver(() => this.draw());
     resized.observe(this.root);
     const unwatch = watchTheme(() => this.draw());
-    const ask = this.live ? setInterval(() => this.over || this.contact.ask(), 1e3) : 0;
+    const ask = this.live ? setInterval(() => this.contact.ask(this.over), 1e3) : 0;
     this.cleanUp = () => {
       this.closed = true;
       this.model.off("msg:custom", receive);
@@ -1392,12 +1410,12 @@ var Player = class {
    */
   receive(content, buffers) {
     if (content.view && content.view !== this.id) return;
-    if (content.type === "episode") this.queue = this.queue.then(() => this.#episode(content, buffers.map(bytes)));
-    else if (content.type === "live") this.queue = this.queue.then(() => this.#arrived(content, buffers.map(bytes)));
+    if (content.type === "episode") this.queue.add(() => this.#episode(content, buffers.map(bytes)));
+    else if (content.type === "live") this.queue.add(() => this.#arrived(content, buffers.map(bytes)));
     else if (content.type === "saved") this.#saved(content);
     else if (content.type === "looked") this.#looked(content, bytes(buffers[0]));
     else if (content.type === "futures") this.whatif?.among(content.options, content.chosen);
-    else if (content.type === "branched") this.queue = this.queue.then(() => this.#branched(content));
+    else if (content.type === "branched") this.queue.add(() => this.#branched(content));
   }
   /** @param {any} content @param {ArrayBuffer} data */
   #looked({ index, step, shape, entries }, data) {

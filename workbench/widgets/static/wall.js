@@ -76,17 +76,31 @@ var Contact = class {
   hear() {
     this.heard = performance.now();
   }
-  /** Called once a second: asks for news where none came, and says now and then that somebody looks. */
-  ask() {
+  /**
+   * Called once a second: asks for news where none came, and says now and then that somebody looks.
+   * @param {boolean} over  whether no news are to be expected, until a run goes on
+   */
+  ask(over) {
     if (document.hidden) return;
     const now = performance.now();
-    if (now - this.heard > SILENCE_S * 1e3) {
+    if (!over && now - this.heard > SILENCE_S * 1e3) {
       this.heard = now;
       this.tell({ type: "pull", view: this.view });
     } else if (now - this.told > HEARD_S * 1e3) {
       this.told = now;
       this.tell({ type: "seen" });
     }
+  }
+};
+var Queue = class {
+  /** @param {(text: string) => void} failed */
+  constructor(failed) {
+    this.failed = failed;
+    this.last = Promise.resolve();
+  }
+  /** @param {() => any} task */
+  add(task) {
+    this.last = this.last.then(task).catch((error) => this.failed(`Something that came could not be shown: ${error}`));
   }
 };
 
@@ -282,7 +296,7 @@ var Wall = class {
     this.ranges = [];
     this.contact = new Contact(model, this.id, (text) => this.#say(text));
     this.over = this.closed = false;
-    this.queue = Promise.resolve();
+    this.queue = new Queue((text) => this.#say(text));
     this.title = element("div", { class: "wb-title" });
     this.grid = element("div", { class: "wb-wall-grid", role: "group", "aria-label": "environments" });
     this.note = element("div", { class: "wb-note", role: "status" }, "Waiting for the first step …");
@@ -295,11 +309,11 @@ var Wall = class {
     );
     el.append(this.root);
     const receive = (content, buffers) => {
-      this.queue = this.queue.then(() => this.receive(content, buffers.map(bytes)));
+      this.queue.add(() => this.receive(content, buffers.map(bytes)));
     };
     model.on("msg:custom", receive);
     const unwatch = watchTheme(() => this.draw([...this.tiles.values()]));
-    const ask = setInterval(() => this.over || this.contact.ask(), 1e3);
+    const ask = setInterval(() => this.contact.ask(this.over), 1e3);
     this.cleanUp = () => {
       this.closed = true;
       model.off("msg:custom", receive);

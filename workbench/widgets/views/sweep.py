@@ -73,11 +73,9 @@ class SweepView(FollowedTable):
         with self._lock:
             self._status, self._trials = self._sweep.look()
             self._head.value = _headline(self._status)
-            live = self._status.state in GOING_ON
-            has_best = self._status.best_value is not None
-            possible = {"best": has_best, "stop": live or self._status.state == "dead", "resume": not live}
+            possible = [*self._status.possible, *(["best"] if self._status.best_value is not None else [])]
             for name, button in self._buttons.items():
-                button.disabled = not possible[name]
+                button.disabled = name not in possible
             self.charts.show(self._figures())
             best_trial = best(self._trials, self._sweep.goal)
             self.table.show([self._row(trial, best_trial) for trial in self._trials])
