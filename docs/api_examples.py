@@ -185,6 +185,7 @@ EXAMPLES = {
     "SweepStatus.cost_per_billion_frames": "sweep_status.cost_per_billion_frames",
     "SweepStatus.line": "print(sweep_status.line())",
     "SweepStatus.over": "sweep_status.over",
+    "SweepStatus.possible": '"resume" in sweep_status.possible',
     "SweepStatus.problem": "sweep_status.problem",
 
     "environments": 'wb.environments("MiniGrid")',

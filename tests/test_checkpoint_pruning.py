@@ -78,6 +78,9 @@ def test_a_best_checkpoint_costs_no_replay_and_a_run_with_one_goes_on_from_it(tm
     assert whole.has_replay
     assert Concurrent.newest(run, replays=True) == (whole, [])
     assert Concurrent.newest(run, replays=False) == (best, [])
+    save(run.checkpoints, 3, reason="interval")
+    later = save(run.checkpoints, 4, reason=checkpoints.BEST, **judged(6.0))
+    assert Concurrent.newest(run, replays=True) == (later, []), "what it would be passed over for has no replay either"
 
 
 @pytest.mark.parametrize("keep", [0, -3, 1])

@@ -23,14 +23,14 @@ class Course:
     """A writer at a made time, of a run with a made return; `look` is what training does after an update."""
 
     def __init__(self, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-        self.full = False
+        self.full, self.by = False, "episode_return"
         self.now, self.took, self.mean, self.spread, self.episodes = 0.0, 0.0, 0.0, 10.0, 100
         self.run = RunDirectory(folder)
         monkeypatch.setattr(checkpoint_writer, "time", SimpleNamespace(monotonic=lambda: self.now))
         monkeypatch.setattr(checkpoint_writer.checkpointing, "groups_of", self._groups)
         monkeypatch.setattr(CheckpointWriter, "_meta", lambda writer, reason, progress: {
             "steps": 1, "updates": 1, "time_s": 1.0, "reason": reason, "episode_return": self.mean,
-            "judged": {"by": "episode_return", "mean": self.mean, "episodes": self.episodes}})
+            "judged": {"by": self.by, "mean": self.mean, "episodes": self.episodes}})
         experience = SimpleNamespace(arrays=lambda config, requested: {})
         parts = SimpleNamespace(trainer=None, inference=SimpleNamespace(generator=None), experience=experience,
                                 device=Device("cpu", precision="fp32"))
@@ -54,8 +54,8 @@ class Course:
         return {"model": {"weight": np.zeros(3, np.float32)}}
 
     def _status(self) -> dict[str, Any]:
-        return {"judged_by": "episode_return", "episode_return": self.mean, "episodes_in_mean": self.episodes,
-                "judged_spread": self.spread}
+        return {"judged_by": self.by, self.by: self.mean, "episodes_in_mean": self.episodes,
+                "evaluation_episodes": self.episodes, "judged_spread": self.spread}
 
     def look(self, seconds: float, mean: float) -> str:
         """The reason of the checkpoint that is written after so many seconds, at that mean; "" without one."""
@@ -117,3 +117,11 @@ def test_large_weights_are_written_less_often(course: Course) -> None:
     course.took = 30.0
     assert course.look(61, 50) == checkpoints.BEST
     assert [course.look(100, mean) for mean in (100, 150, 200)] == ["", "", ""], "30 s are 2 % of 1500 s"
+
+
+def test_a_best_by_another_measure_is_no_bar(course: Course) -> None:
+    course.begin()
+    assert course.look(61, 400) == "interval"
+    course.by = "evaluation_return"
+    assert course.look(70, 200) == checkpoints.BEST
+    assert course.look(70, 190) == "", "the bar is that of the new measure now"

@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 import workbench as wb
@@ -91,6 +92,24 @@ def test_a_change_that_would_end_the_run_at_once_is_refused(run: wb.Run) -> None
     run.wait(frames=run.status.frames + 1, timeout_s=240)
     with pytest.raises(OutOfBounds, match=r"total_frames=1 would end .* run.stop\(\) ends it"):
         run.tune(total_frames=1)
+    frames = run.config.total_frames
+    run.tune(total_frames=2 * frames)
+    run.tune(total_frames=frames)
+    assert run.status.state == "training"
+
+
+@pytest.mark.parametrize(("wrong", "said"), [("5", "must be a number"), (float("nan"), "out of bounds"),
+                                             (float("inf"), "out of bounds"), (-1, "out of bounds")])
+def test_a_timeout_that_is_none_is_refused_before_anything_is_asked(run: wb.Run, wrong: Any, said: str) -> None:
+    for call in (run.stop, run.wait, run.checkpoint):
+        with pytest.raises(OutOfBounds, match=f"^timeout_s=.*{said}"):
+            call(timeout_s=wrong)
+    assert run.status.state == "training"
+
+
+def test_numbers_of_numpy_scale_and_restart(run: wb.Run) -> None:
+    run.scale(actors=np.int64(run.config.actors))
+    run.restart_actor(np.int64(0))
     assert run.status.state == "training"
 
 

@@ -11,6 +11,7 @@ import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -18,11 +19,13 @@ import workbench as wb
 from tests.conftest import SMALL, eventually
 from workbench import launchers, rundir
 from workbench.config import RunConfig
+from workbench.errors import ConnectionLost
 from workbench.launchers import Launched
 from workbench.metrics import MetricsWriter
 from workbench.metrics.status import RunStatus
 from workbench.rundir import lock
-from workbench.running import waiting
+from workbench.running import starting, waiting
+from workbench.running.connection import Control
 from workbench.running.starting import created, started, stem_of
 
 
@@ -108,3 +111,29 @@ def test_an_interrupted_launch_leaves_the_run_and_says_its_name(home: Path) -> N
             kernel.kill()
     assert out.decode() == "left goes on in the background. wb.attach('left').stop() ends it.\n"
     assert wb.attach("left").wait(updates=1, timeout_s=240).state == "training"
+
+
+@pytest.fixture
+def locked(home: Path, monkeypatch: pytest.MonkeyPatch) -> rundir.RunDirectory:
+    """A run that trains by its record, whose lock is held for a while by a supervisor that does not answer."""
+    monkeypatch.setattr(lock, "ORPHANS_LIVE_S", 0.1)
+    monkeypatch.setattr(starting, "answers", lambda control: False)
+    monkeypatch.setattr(lock, "processes", lambda run, *entries: [SimpleNamespace(pid=77)])
+    held = iter([True] * 8)
+    monkeypatch.setattr(lock, "is_held", lambda path: next(held, False))
+    return rundir.create("mute", {"created": 0.0, "config": RunConfig.build("CartPole-v1").to_json(), "error": None,
+                                  "state": "training", "parent": None})
+
+
+def test_a_supervisor_that_is_mute_is_left_alone_and_nothing_is_changed(locked: rundir.RunDirectory) -> None:
+    with pytest.raises(ConnectionLost, match=r"mute has a supervisor that lives and does not answer.*kill -9 77"):
+        starting._was_started(Control(locked))
+    assert locked.read()["state"] == "training"
+
+
+def test_the_last_copy_to_storage_of_a_run_that_has_ended_is_waited_for(
+    locked: rundir.RunDirectory, capsys: pytest.CaptureFixture[str]
+) -> None:
+    locked.write(state="finished")
+    assert not starting._was_started(Control(locked))
+    assert capsys.readouterr().out.count("its last checkpoint is being copied to storage") == 1

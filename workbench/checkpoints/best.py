@@ -11,11 +11,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from workbench.checkpoints.checkpoint import Checkpoint, is_number
+from workbench.metrics.collapse import LEAST_EPISODES
 from workbench.metrics.status import JUDGED
 from workbench.metrics.status_facts import FACTS, exact
 
 BEST = "best"  # reason of a checkpoint that was written because its run was never better
-LEAST_EPISODES = 20  # behind a mean that counts: right after a resume it is of a single episode
 
 
 @dataclass(frozen=True)

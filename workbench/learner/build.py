@@ -107,7 +107,6 @@ class Builder:
         own = load_factory(self._run.code / "algorithm.pkl")
         if own is not None:
             check_described(own, config.own_algorithm)
-        if own is not None:
             self._check_own(own, factory)
         algorithm = algorithms.build(config, spec=self._spec, own=own).to(device.torch)
         network = networks.build(

@@ -19,7 +19,8 @@ from dataclasses import replace
 
 from workbench.metrics.status import Course, JudgedBy, LearnerStatus, judged_mean
 
-EPISODES = 100  # behind a mean that counts: right after a resume there are fewer
+EPISODES = 100  # behind a mean by which a run collapses
+LEAST_EPISODES = 20  # behind a mean that ends a run or makes a checkpoint its best: the first to end are short ones
 LOST, MISSED = 2 / 3, 1 / 3  # of the rise: more than this begins a collapse, less than this ends one
 
 

@@ -16,6 +16,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+import psutil
+
 from workbench.errors import StorageFailed
 from workbench.rundir import RunDirectory, gone
 from workbench.rundir.files import without_locks
@@ -135,6 +137,18 @@ def _open(path: Path, flags: int) -> int:
         os.close(descriptor)
         raise StorageFailed(f"{path} is no plain file. Move it away; it is made anew.")
     return descriptor
+
+
+def processes(run: RunDirectory, *entries: str) -> list[psutil.Process]:
+    """Other processes of this user, here, that were started as one of `entries` of this run, such as _supervisor."""
+    found = []
+    for process in psutil.process_iter(["cmdline", "uids"]):
+        command, uids = process.info["cmdline"] or [], process.info["uids"]
+        if uids and uids.real == os.getuid() and command[1:4] == ["-P", "-m", "workbench"]:
+            entry, directory = (command[4:6] + ["", ""])[:2]
+            if entry in entries and directory == str(run.path) and process.pid != os.getpid():
+                found.append(process)
+    return found
 
 
 def is_alive(run: RunDirectory) -> bool:

@@ -16,6 +16,7 @@ from workbench.errors import AccessDenied, ConnectionLost, RunNotAlive, Workbenc
 from workbench.metrics import MetricsReader
 from workbench.metrics.status import RunStatus
 from workbench.rundir import ENDED, RunDirectory, lock
+from workbench.supervisor import stopping_rules
 from workbench.wire.endpoints import SUPERVISOR, reaching
 from workbench.wire.rpc import Caller
 
@@ -154,7 +155,10 @@ def _of_last_checkpoint(directory: RunDirectory, status: RunStatus) -> dict[str,
 def resuming(directory: RunDirectory, state: str) -> str:
     """How a run that has ended goes on, as a sentence: one that has finished needs more frames."""
     if state == "finished":
-        more = 2 * directory.config().total_frames
+        config = directory.config()
+        if rule := stopping_rules.reached(config, stored_status(directory))[0]:
+            return f"wb.resume({directory.name!r}, {rule}=None) continues it from its newest checkpoint."
+        more = 2 * config.total_frames
         return f"wb.resume({directory.name!r}, total_frames={more}) continues it from its newest checkpoint."
     return f"wb.resume({directory.name!r}) continues it from its newest checkpoint."
 

@@ -10,11 +10,10 @@ from typing import TYPE_CHECKING, Any, Unpack
 
 from workbench import checkpoints, imports, launchers, rundir
 from workbench.checkpoints import Checkpoint
-from workbench.config import REPLAY_S, RunConfig
+from workbench.config import REPLAY_S, RunConfig, Setting
 from workbench.config.signatures import with_fields
 from workbench.errors import (
     InvalidInput,
-    OutOfBounds,
     RunNotAlive,
     UnknownName,
     WorkbenchError,
@@ -23,6 +22,7 @@ from workbench.errors import (
     printable,
 )
 from workbench.metrics import MetricsReader
+from workbench.metrics.collapse import LEAST_EPISODES
 from workbench.metrics.flights import Flights
 from workbench.metrics.status import RunStatus
 from workbench.playing.watch import Watching
@@ -233,7 +233,7 @@ class Run:
         Args:
             frames, updates: of the run since its beginning, not of this wait.
             episode_return, evaluation_return: mean of the last 100 episodes of environments that train, or that
-                evaluate (see `evaluation_envs_per_actor`), once there are 20 since the learner started.
+                evaluate (see `evaluation_envs_per_actor`), once there are 20.
             episode_score, evaluation_score: likewise, for an environment with a score beside a shaped reward.
             seconds: of waiting. Where it is the only target, a run that ends before is no error.
             timeout_s: seconds after which WaitTimeout is raised; None: never.
@@ -290,6 +290,7 @@ class Run:
             timeout_s: seconds after which the learner is killed without that checkpoint. None: a minute, or half an
                 hour where that checkpoint, or one that is being written, holds the replay.
         """
+        timeout_s = waiting.TIMEOUT.check(timeout_s)
         if self.status.alive:
             with suppress(RunNotAlive):  # it has just ended
                 self._control.call("stop", timeout_s=10.0, grace_s=timeout_s)
@@ -315,8 +316,7 @@ class Run:
     @checked_arguments(actors="run.scale(actors=4), for example.")
     def scale(self, *, actors: int) -> None:
         """Change the number of actors. Raises OutOfBounds."""
-        self.config.replaced(actors=actors)
-        self._control.call("scale", timeout_s=_COMMAND_S, actors=actors)
+        self._control.call("scale", timeout_s=_COMMAND_S, actors=self.config.replaced(actors=actors).actors)
 
     @with_fields(live=True)
     @checked_arguments()
@@ -330,9 +330,6 @@ class Run:
         if not changes:
             raise InvalidInput("tune() got nothing to change. Name a live field: run.tune(learning_rate=3e-4).")
         after = self.config.with_live(**changes)
-        if "total_frames" in changes and (frames := self.status.frames) >= after.total_frames:
-            raise OutOfBounds(f"total_frames={after.total_frames:,} would end {self.name} at once: it has {frames:,} "
-                              "frames. run.stop() ends it with a last checkpoint.")
         checked_changes = {name: after.value(name) for name in changes}
         changed: dict[str, Any] = self._control.call("tune", timeout_s=_COMMAND_S, changes=checked_changes)
         return changed
@@ -414,7 +411,7 @@ class Run:
         """
         best = self.best
         if best is None:
-            raise InvalidInput(f"{self.name} has no checkpoint with {checkpoints.LEAST_EPISODES} episodes behind it. "
+            raise InvalidInput(f"{self.name} has no checkpoint with {LEAST_EPISODES} episodes behind it. "
                                "run.fork() goes on from now.")
         return self.fork(best, **{"learning_rate": best.config.value("learning_rate") / 2, **changes})
 
@@ -427,7 +424,8 @@ class Run:
                 back-off.
         """
         by_force = {"kill": True} if kill else {}  # runs of older versions know no `kill`
-        self._control.call("restart_actor", index=index, **by_force)
+        number = Setting("index", int, 0, "", low=0).check(index)
+        self._control.call("restart_actor", index=number, **by_force)
 
     # --- showing ------------------------------------------------------------------------------------------------
 

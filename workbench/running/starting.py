@@ -45,6 +45,7 @@ from workbench.tables import named
 
 Factory = Callable[..., Any]
 
+_LAST_COPY_S = 660.0  # to storage, of a run that has ended: a minute more than its supervisor takes
 _SUPERVISOR_S = 180.0  # to start on a busy machine, with up to 10 s until the processes of a dead one have ended
 _ONE = re.compile(r"(?P<run>.+)@(?P<name>[^/@]+)")  # a checkpoint by its run and its folder's name
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
@@ -453,13 +454,26 @@ def _going_on(name: str) -> Iterator[None]:
 def _was_started(control: Control) -> bool:
     """Whether another process started the run before this one got the lock; waits until an earlier life has ended.
 
-    A second supervisor would wait for the end of the first one, and restart the run when it is stopped.
+    A second supervisor would wait for the end of the first one, and restart the run when it is stopped. Orphans, and
+    the lock of a lost machine, are left to the new supervisor. Raises ConnectionLost where one lives that is mute.
     """
-    deadline = time.monotonic() + lock.ORPHANS_LIVE_S
-    while lock.is_held(lock.of_supervisor(control.directory)) and time.monotonic() < deadline:
-        if control.directory.read()["state"] not in ENDED and answers(control):
+    directory, began, told = control.directory, time.monotonic(), False
+    while lock.is_held(lock.of_supervisor(directory)):
+        ended = directory.read()["state"] in ENDED
+        if not ended and answers(control):
             return True
         time.sleep(0.05)
+        if (waited_s := time.monotonic() - began) < lock.ORPHANS_LIVE_S:
+            continue
+        if not (mute := lock.processes(directory, "_supervisor")):
+            return False
+        if not ended or waited_s > _LAST_COPY_S:
+            raise ConnectionLost(
+                f"{directory.name} has a supervisor that lives and does not answer; nothing was changed. Try again; "
+                f"or end that process, kill -9 {mute[0].pid}, and resume the run then.")
+        if not told:
+            notify(f"{directory.name} has ended, and its last checkpoint is being copied to storage: waiting for that.")
+            told = True
     return False
 
 

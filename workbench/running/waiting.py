@@ -11,12 +11,12 @@ from workbench import checkpoints
 from workbench.checkpoints import Checkpoint
 from workbench.config import Setting
 from workbench.errors import RunFailed, RunNotAlive, WaitTimeout, WorkbenchError, by_name
+from workbench.metrics.collapse import LEAST_EPISODES
 from workbench.metrics.status import RunStatus
-from workbench.metrics.status_facts import FACTS
+from workbench.metrics.status_facts import FACTS, exact
 from workbench.rundir import ENDED, lock
 from workbench.running.connection import Control, resuming
 from workbench.running.progress import Progress, interactive, notify
-from workbench.supervisor.stopping_rules import LEAST_EPISODES
 from workbench.tables import plain
 
 if TYPE_CHECKING:
@@ -29,6 +29,7 @@ _BOUNDED = (
     Setting("updates", int, None, "", low=0, high=10**12, optional=True),
     Setting("seconds", float, None, "", unit="s", low=0, high=31 * 86_400, optional=True),
 )
+TIMEOUT = Setting("timeout_s", float, None, "", unit="s", low=0, high=31 * 86_400, optional=True)
 
 
 def _statuses(control: Control, timeout_s: float | None) -> Iterator[RunStatus]:
@@ -77,7 +78,7 @@ def until(
     control: Control, requested: Mapping[str, float | None], *, timeout_s: float | None, progress: bool | None
 ) -> RunStatus:
     """The status when the first target is reached; without one, when the run has ended. See `Run.wait`."""
-    began = time.monotonic()
+    began, timeout_s = time.monotonic(), TIMEOUT.check(timeout_s)
     checked = {**requested, **{setting.name: setting.check(requested[setting.name]) for setting in _BOUNDED}}
     targets = {name: value for name, value in checked.items() if value is not None}
     limits_s = [limit_s for limit_s in (targets.get("seconds"), timeout_s) if limit_s is not None]
@@ -153,7 +154,7 @@ def _last_status(control: Control, status: RunStatus, targets: dict[str, float])
 
 
 def _in_words(targets: dict[str, float]) -> str:
-    return " or ".join(f"{name}={value:,g}" for name, value in targets.items()) or "its end"
+    return " or ".join(f"{name}={exact(value)}" for name, value in targets.items()) or "its end"
 
 
 def until_ended(control: Control, timeout_s: float) -> RunStatus:
@@ -167,5 +168,6 @@ def until_ended(control: Control, timeout_s: float) -> RunStatus:
 
 def written_checkpoint(control: Control, reason: str, *, replay: bool | None, timeout_s: float) -> Checkpoint:
     """A checkpoint that the run writes now; `reason` is recorded with it. See `Run.checkpoint`."""
+    timeout_s = TIMEOUT.check(timeout_s)
     answer = control.call("checkpoint", timeout_s=timeout_s + _ANSWER_S, reason=reason, replay=replay, wait_s=timeout_s)
     return checkpoints.at(answer["path"])

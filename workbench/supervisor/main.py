@@ -10,8 +10,6 @@ from functools import partial
 from pathlib import Path
 from types import FrameType
 
-import psutil
-
 from workbench.metrics import MetricsWriter
 from workbench.rundir import RunDirectory, lock
 from workbench.supervisor import run_record
@@ -30,8 +28,8 @@ def _lock(run: RunDirectory) -> int | None:
     """
     path = lock.of_supervisor(run)
     descriptor = lock.hold(path, wait_s=lock.ORPHANS_LIVE_S)
-    if descriptor is None and not _processes(run, "_supervisor"):
-        for orphan in _processes(run, "_learner", "_actor"):
+    if descriptor is None and not lock.processes(run, "_supervisor"):
+        for orphan in lock.processes(run, "_learner", "_actor"):
             orphan.kill()
         descriptor = lock.hold(path, wait_s=1.0)
         if descriptor is None:
@@ -39,18 +37,6 @@ def _lock(run: RunDirectory) -> int | None:
                   "storage keeps the lock of a machine that is lost for some time.", file=sys.stderr, flush=True)
             descriptor = lock.hold(path, wait_s=lock.LEASE_S)
     return descriptor
-
-
-def _processes(run: RunDirectory, *entries: str) -> list[psutil.Process]:
-    """Other processes of this user that were started as one of `entries` of this run."""
-    processes = []
-    for process in psutil.process_iter(["cmdline", "uids"]):
-        command, uids = process.info["cmdline"] or [], process.info["uids"]
-        if uids and uids.real == os.getuid() and command[1:4] == ["-P", "-m", "workbench"]:
-            entry, directory = (command[4:6] + ["", ""])[:2]
-            if entry in entries and directory == str(run.path) and process.pid != os.getpid():
-                processes.append(process)
-    return processes
 
 
 def _place(run: RunDirectory, lock_descriptor: int) -> Place:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from typing import Any
 
-from workbench.config import RunConfig
+from workbench.config import RunConfig, Setting
 from workbench.errors import InvalidInput, OutOfBounds, RunNotAlive
 from workbench.rundir import RunDirectory
 from workbench.supervisor.endings import Outcome
@@ -17,6 +17,7 @@ from workbench.wire.rpc import Handler
 CHECKPOINT_S = 300.0
 WATCH_S = 5.0  # for the learner's answer
 MOST_ON_WALL = 64
+_THREADS = 32  # a call may wait for a learner that hangs, and others must still be able to stop the run
 
 
 def serve(run: RunDirectory, supervisor: Supervisor) -> None:
@@ -27,7 +28,7 @@ def serve(run: RunDirectory, supervisor: Supervisor) -> None:
         from workbench.supervisor.storing import StoredCopy
 
         stored = StoredCopy(run, storage, on_failure=lambda why: supervisor.event("error", why))
-    server = serve_run(run, SUPERVISOR, calls=Service(supervisor).calls(), threads=8,
+    server = serve_run(run, SUPERVISOR, calls=Service(supervisor).calls(), threads=_THREADS,
                        on_flood=lambda text: supervisor.event("error", text))
     try:
         supervisor.serve()
@@ -70,6 +71,7 @@ class Service:
 
     def stop(self, grace_s: float | None = None) -> None:
         """Begin the end of the run: a last checkpoint, within `grace_s`, then the end of all processes."""
+        grace_s = Setting("grace_s", float, None, "", unit="s", low=0, high=31 * 86_400, optional=True).check(grace_s)
         self._supervisor.end(Outcome("stopped", "stopped as asked", timeout_s=grace_s))
 
     def scale(self, actors: int, undoes: int | None = None) -> dict[str, Any]:
@@ -95,12 +97,15 @@ class Service:
         """
         if not isinstance(changes, dict):
             raise InvalidInput(f"changes={changes!r:.100} is no object of fields and values.")
-        updates = self._supervisor.status().updates
+        status = self._supervisor.status()
         with self._supervisor.commanding():
             self._refuse_if_ending()
             before = self._supervisor.config
-            changes = before.ending_warm_up(changes, updates)
+            changes = before.ending_warm_up(changes, status.updates)
             after = before.with_live(**changes)
+            if "total_frames" in changes and status.frames >= after.total_frames:
+                raise OutOfBounds(f"total_frames={after.total_frames:,} would end {status.name} at once: it has "
+                                  f"{status.frames:,} frames. run.stop() ends it with a last checkpoint.")
             self._supervisor.ask_learner("tune", changes={name: after.value(name) for name in changes})
             self._supervisor.change(after)
             return self._supervisor.changes.record("tune", before, after, list(changes), undoes=undoes)

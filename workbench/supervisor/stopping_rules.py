@@ -16,11 +16,11 @@ from __future__ import annotations
 from dataclasses import replace
 
 from workbench.config import RunConfig
+from workbench.metrics.collapse import LEAST_EPISODES
 from workbench.metrics.status import LearnerStatus, RunStatus, Spent
 from workbench.metrics.status_facts import FACTS, exact
 
 RULES = ("max_hours", "max_cost", "target_return", "patience_frames")
-LEAST_EPISODES = 20  # behind a mean that counts: right after a resume it is of a single episode
 
 _HOUR_S = 3600.0
 

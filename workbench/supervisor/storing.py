@@ -45,10 +45,10 @@ class StoredCopy:
         while not ended:
             ended = self._ended.wait(_EVERY_S)
             folders = run_copy.folders(self._run)
-            if folders != copied and self._copies():
+            if folders != copied and self._copies(last=ended):
                 copied = folders
 
-    def _copies(self) -> bool:
+    def _copies(self, *, last: bool) -> bool:
         """Whether the newest checkpoint is in storage now; if not, why is said once."""
         try:
             Storage(self._url).keep(self._run)
@@ -56,6 +56,7 @@ class StoredCopy:
         except Exception as error:  # SQLite and each file system have errors of their own; the thread outlives them
             why = f"{type(error).__name__}: {error}"
             if why != self._said:
-                self._on_failure(f"the newest checkpoint was not copied to storage, and is tried again: {why}")
+                again = "" if last else ", and is tried again"
+                self._on_failure(f"the newest checkpoint was not copied to storage{again}: {why}")
             self._said = why
         return not self._said

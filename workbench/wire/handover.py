@@ -49,8 +49,10 @@ def ask(path: str, token: str, hello: Hello) -> tuple[int, socket.socket]:
             raise ConnectionLost(f"the learner hands over no memory at {path}: {answer.decode(errors='replace')}")
         connection.settimeout(None)
         return descriptors[0], connection
-    except OSError as error:
+    except OSError as error:  # ConnectionLost is one
         connection.close()
+        if isinstance(error, ConnectionLost):
+            raise
         raise ConnectionLost(f"the learner hands over no memory at {path}: {error}") from None
     except BaseException:
         connection.close()

@@ -54,7 +54,7 @@ class CheckpointWriter:
         self._written_at, self._longest_s = time.monotonic(), schedule.first_checkpoint_s
         self._best_from = self._written_at + _BEST_AFTER_S
         best = checkpoints.best(checkpoints.every(self._run.checkpoints))
-        self._highest = -math.inf if best is None or (judged := checkpoints.standing(best)) is None else judged.mean
+        self._highest = None if best is None else checkpoints.standing(best)
 
     # ---- when -------------------------------------------------------------------------------------------------------
 
@@ -84,7 +84,9 @@ class CheckpointWriter:
             return
         status = LearnerStatus(**self._log.episodes.status())
         mean, episodes = judged_mean(status)
-        if mean is None or episodes < EPISODES or mean <= self._highest + _BETTER * (status.judged_spread or 0.0):
+        before = self._highest
+        highest = -math.inf if before is None or before.by != status.judged_by else before.mean
+        if mean is None or episodes < EPISODES or mean <= highest + _BETTER * (status.judged_spread or 0.0):
             self._best_from = began + _LOOK_S
             return
         if not self._storage.store(CHECKPOINT, lambda: self.write(checkpoints.BEST, replay=False)):
@@ -154,7 +156,9 @@ class CheckpointWriter:
         parts.device.checkpointed()
         self._best_from = time.monotonic() + _BEST_AFTER_S
         if (judged := checkpoints.standing(checkpoint)) is not None:
-            self._highest = max(self._highest, judged.mean)
+            before = self._highest
+            if before is None or before.by != judged.by or judged.mean > before.mean:
+                self._highest = judged
         prune = partial(checkpoints.prune, self._run.checkpoints, keep=state.config.keep_checkpoints)
         self._storage.store(OLD_CHECKPOINTS, prune)
         self._log.event("checkpoint", f"checkpoint at {progress.frames:,} frames ({reason})", progress=progress,

@@ -69,7 +69,9 @@ class Concurrent:
 
         One of the best weights is passed over for one with a replay, which the run would otherwise lose.
         """
-        keeps = replays and any(checkpoint.has_replay for checkpoint in checkpoints.every(run.checkpoints))
+        others = [checkpoint for checkpoint in checkpoints.every(run.checkpoints)
+                  if checkpoint.meta.get("reason") != checkpoints.BEST]
+        keeps = replays and bool(others) and others[-1].has_replay
         return checkpoints.newest_good(run.checkpoints, replay=False, only=lambda checkpoint: (
             not keeps or checkpoint.meta.get("reason") != checkpoints.BEST))
 
