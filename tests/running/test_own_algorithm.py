@@ -132,6 +132,11 @@ def test_a_description_makes_the_same_class_everywhere() -> None:
     assert back.all_settings()["patience"].optional and back.changed == {"bonus": 0.3}
 
 
+def test_a_mended_class_is_waited_for() -> None:
+    with pytest.raises(InvalidInput, match=r"wait_ready=False does not go with algorithm"):
+        wb.resume("any", algorithm=Bonus, wait_ready=False)
+
+
 def test_fields_of_a_class_are_listed_and_nearly_inherited_names_are_said(
     home: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

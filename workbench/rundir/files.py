@@ -156,7 +156,7 @@ def place_or(folder: Path) -> Path | None:
     return None
 
 
-def tail(path: Path, size: int) -> str:
+def tail(path: Path, size: int = 4000) -> str:
     """The end of a log, at most `size` bytes, without control characters; "" if it cannot be read."""
     try:
         with opened(path) as file:

@@ -19,7 +19,7 @@ import secrets
 from contextlib import suppress
 from pathlib import Path
 
-from workbench.config import RunConfig
+from workbench.config import RunConfig, Setting
 from workbench.errors import AccessDenied, HomeNotWritable
 from workbench.rundir.files import (
     check_unlinked,
@@ -35,6 +35,8 @@ from workbench.rundir.files import (
 MODULE = "module.txt"  # the package of an environment "package:Name-v0"
 ADDRESS = "address.txt"  # of a Ray cluster, whose answers are unpickled here
 VOUCHED = "WORKBENCH_CODE"  # SHA-256 digests of code, with commas between
+
+TRUST = Setting("trust_code", bool, False, "")  # the argument of calls that may load what others sealed
 
 _MARK = b"rl-workbench code 1\n"
 _SEAL_BYTES = 32

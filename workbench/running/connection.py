@@ -22,6 +22,7 @@ from workbench.wire.rpc import Caller
 
 _READING = ("ping", "status")  # calls that change nothing
 _RETRY_S = 0.1
+COMMAND_S = 40.0  # the learner obeys between two updates, and one update of a large network takes its time
 _STALE_S = 5.0  # a supervisor that lives writes its status each second
 
 

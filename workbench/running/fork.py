@@ -56,7 +56,7 @@ def forked(
     changed = config_of_fork(before, changes, frames=source.frames, replay=replay)
     config = moved_to(_with_own_opponent(changed, before, run.directory), launcher, address)
     code = sealed.every(run.directory.code, config, address=address,
-                        trust_code=Setting("trust_code", bool, False, "").check(trust_code))
+                        trust_code=sealed.TRUST.check(trust_code))
     launchers.checked(place, config)
     if replay and not source.has_replay:
         raise InvalidInput(f"{source.path} has no replay. Fork without it, or from a checkpoint that holds it: "

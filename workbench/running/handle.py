@@ -29,7 +29,7 @@ from workbench.playing.watch import Watching
 from workbench.rundir import RunDirectory
 from workbench.running import deletion, remote, waiting
 from workbench.running.checkpoint_list import Checkpoints
-from workbench.running.connection import Control, checked, stored_status
+from workbench.running.connection import COMMAND_S, Control, checked, stored_status
 from workbench.running.fork import forked
 from workbench.running.progress import notify
 from workbench.running.starting import best_checkpoint, moved_to, started
@@ -43,7 +43,6 @@ if TYPE_CHECKING:
     from workbench.playing.rollout import Rollout
     from workbench.running.card.card import Card
 
-_COMMAND_S = 40.0  # the learner obeys between two updates, and one update of a large network takes its time
 _STOP_MARGIN_S = 20.0  # for the actors and the supervisor itself, after the learner's last checkpoint
 _METRICS = {"reward": "episode_return", "return": "episode_return", "returns": "episode_return",
             "score": "episode_score", "fps": "frames_per_second", "sps": "steps_per_second", "lr": "learning_rate"}
@@ -261,14 +260,14 @@ class Run:
     @checked_arguments()
     def pause(self) -> None:
         """Pause training until `resume`; processes and environments stay. Returns once no update runs."""
-        self._control.call("pause", timeout_s=_COMMAND_S)
+        self._control.call("pause", timeout_s=COMMAND_S)
 
     @checked_arguments(total_frames="A run that has ended goes on by wb.resume(run, total_frames=...).")
     def resume(self) -> None:
         """Go on after `pause`; says so where the run is not paused. (`wb.resume(name)` restarts a stopped run.)"""
         if self.state == "training" and self._directory.read().get("paused") is None:
             notify(f"{self.name} is training already: it was not paused.")
-        self._control.call("resume", timeout_s=_COMMAND_S)
+        self._control.call("resume", timeout_s=COMMAND_S)
 
     @contextmanager
     def paused(self) -> Iterator[Run]:
@@ -316,7 +315,7 @@ class Run:
     @checked_arguments(actors="run.scale(actors=4), for example.")
     def scale(self, *, actors: int) -> None:
         """Change the number of actors. Raises OutOfBounds."""
-        self._control.call("scale", timeout_s=_COMMAND_S, actors=self.config.replaced(actors=actors).actors)
+        self._control.call("scale", timeout_s=COMMAND_S, actors=self.config.replaced(actors=actors).actors)
 
     @with_fields(live=True)
     @checked_arguments()
@@ -331,7 +330,7 @@ class Run:
             raise InvalidInput("tune() got nothing to change. Name a live field: run.tune(learning_rate=3e-4).")
         after = self.config.with_live(**changes)
         checked_changes = {name: after.value(name) for name in changes}
-        changed: dict[str, Any] = self._control.call("tune", timeout_s=_COMMAND_S, changes=checked_changes)
+        changed: dict[str, Any] = self._control.call("tune", timeout_s=COMMAND_S, changes=checked_changes)
         return changed
 
     @checked_arguments()

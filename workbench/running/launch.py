@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Unpack
 
 from workbench import launchers, rundir
 from workbench.checkpoints import Checkpoint
-from workbench.config import DEFAULT, REPLAY_S, RunConfig, Setting
+from workbench.config import DEFAULT, REPLAY_S, RunConfig
 from workbench.config.chosen import DEVICE_VARIABLE
 from workbench.config.signatures import with_fields
 from workbench.environments.adapters.wrapping import Wrapper
@@ -148,10 +148,13 @@ def resume(
     """
     from workbench.copies.storage import is_url, restored
 
+    if algorithm is not None and not wait_ready:
+        raise InvalidInput("wait_ready=False does not go with algorithm=..., whose class is taken back if it fails "
+                           "before the run trains. Leave it out.")
     if remote.is_address(name):
         name = attach(name)
     if is_url(name):
-        name = restored(str(name), trust_code=Setting("trust_code", bool, False, "").check(trust_code))
+        name = restored(str(name), trust_code=sealed.TRUST.check(trust_code))
     directory = rundir.find(name)
     if directory.is_copy:
         if algorithm is not None:
@@ -206,7 +209,7 @@ def _checked_to_go_on(
     config = with_changes(moved, moved.ending_warm_up(changes, stored_status(directory).updates))
     check_goes_on(directory, config)
     check_parent(directory)
-    trust_code = Setting("trust_code", bool, False, "").check(trust_code)
+    trust_code = sealed.TRUST.check(trust_code)
     sealed.check(directory.code, config, address=address, trust_code=trust_code)
     sealed.check(directory.opponent.code, trust_code=trust_code)
     make_private(directory.logs)  # an archive may lack empty folders
@@ -261,7 +264,7 @@ def _resumed_there(
                            "another from it: run.fork(launcher='local').")
     if run.status.alive:
         return _changed(run, changes)
-    trust_code = Setting("trust_code", bool, False, "").check(trust_code)
+    trust_code = sealed.TRUST.check(trust_code)
     started_there = remote.resume_there(run.directory, changes, trust_code=trust_code)
     if wait_s is not None:
         with closing(Control(run.directory)) as control:

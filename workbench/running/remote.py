@@ -18,7 +18,6 @@ from workbench.wire.rpc import Caller
 
 SCHEME = "ray://"
 _RESUME_S = 480.0
-_TAIL_BYTES = 4000
 
 
 class Following(Protocol):
@@ -80,4 +79,4 @@ class Started:
 
     def logs(self) -> str:
         """The last lines of its log."""
-        return tail(self._directory.logs / "supervisor.log", _TAIL_BYTES)
+        return tail(self._directory.logs / "supervisor.log")

@@ -17,7 +17,7 @@ from typing import Any
 
 from workbench import checkpoints, environments, imports, launchers, rundir
 from workbench.checkpoints import Checkpoint
-from workbench.config import NETWORKS, REPLAY_S, RunConfig, Setting, settings
+from workbench.config import NETWORKS, REPLAY_S, RunConfig, settings
 from workbench.config.own_algorithm import misspelt, named_algorithm
 from workbench.environments.adapters import code_by_value, edited_modules, sent_modules
 from workbench.environments.adapters.wrapping import Wrapped, Wrapper, checked_wrappers
@@ -142,7 +142,7 @@ def chosen_checkpoint(source: Checkpoint | OfRun | str | Path, *, trust_code: bo
     A run stands for its last good checkpoint; once its return has collapsed, for its best (`Run.best`). It is said
     which. A live run without a checkpoint writes one now. `trust_code`: see `rundir.sealed`. Raises InvalidInput.
     """
-    trust_code = Setting("trust_code", bool, False, "").check(trust_code)
+    trust_code = sealed.TRUST.check(trust_code)
     if not isinstance(source, Checkpoint | OfRun | str | Path):
         raise InvalidInput(f"{source!r:.100} is no checkpoint and no run: give one, its name, or its folder.")
     if isinstance(source, OfRun):

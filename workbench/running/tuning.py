@@ -14,11 +14,10 @@ from typing import Any
 from workbench.config import RunConfig
 from workbench.config.settings import in_groups
 from workbench.errors import InvalidInput
-from workbench.running.connection import Control
+from workbench.running.connection import COMMAND_S, Control
 from workbench.tables import Columns, Table, brief, shown
 
 _KINDS = ("tune", "scale")
-_COMMAND_S = 40.0  # as of `Run.tune`
 
 
 @dataclass(frozen=True)
@@ -137,5 +136,5 @@ def undo(control: Control, events: Iterable[Mapping[str, Any]], name: str | None
         raise InvalidInput(f"there is no change{of_field} to take back: this run's history has none that still stands.")
     new = {change.name: change.old for change in latest}
     method, arguments = ("scale", new) if "actors" in new else ("tune", {"changes": new})
-    answer: dict[str, Any] = control.call(method, timeout_s=_COMMAND_S, **arguments, undoes=latest[0].event)
+    answer: dict[str, Any] = control.call(method, timeout_s=COMMAND_S, **arguments, undoes=latest[0].event)
     return answer

@@ -10,7 +10,6 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from workbench import imports, launchers
-from workbench.config import Setting
 from workbench.errors import (
     InvalidInput,
     RunAlive,
@@ -374,7 +373,7 @@ class Sweep:
         if self.status.over >= (target := changes.get("trials", record["trials"])):
             raise InvalidInput(f"{self.name} has done its {counted(target, 'trials')}. {self._remedy(record, target)}")
         checked_count("members", record.get("members", 1), MOST_TRIALS)  # each of which is begun before any trains
-        trust_code = Setting("trust_code", bool, False, "").check(trust_code)
+        trust_code = sealed.TRUST.check(trust_code)
         runs = [self._folder.run(trial.number) for trial in self.trials]
         for code in (self._folder.code, *(run.code for run in runs if run.record.exists())):
             sealed.check(code, self._folder.config(), trust_code=trust_code)

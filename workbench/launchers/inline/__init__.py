@@ -36,11 +36,9 @@ from workbench.wire.endpoints import learner_name, reach
 if TYPE_CHECKING:
     from workbench.environments.contract import VectorEnvironment
 
-_LOCK_S = 10.0  # children of a dead supervisor end themselves within this time
 _EXIT_S = 60.0  # for the last checkpoints when the process ends
 _RECONNECT_S = 0.2
 _AGAIN_S = 0.05
-_TAIL_BYTES = 4000
 
 _running: dict[str, InlineRun] = {}  # by run directory; also ended ones, for `exceptions`
 
@@ -106,7 +104,7 @@ class InlineRun:
 
     def logs(self) -> str:
         """The last lines of its log."""
-        return tail(self.run.logs / "supervisor.log", _TAIL_BYTES)
+        return tail(self.run.logs / "supervisor.log")
 
     def _guarded(self) -> None:
         try:
@@ -116,7 +114,7 @@ class InlineRun:
             self._code = 1
 
     def _supervise(self) -> int:
-        descriptor = lock.hold(lock.of_supervisor(self.run), wait_s=_LOCK_S)
+        descriptor = lock.hold(lock.of_supervisor(self.run), wait_s=lock.ORPHANS_LIVE_S)
         if descriptor is None:
             print(f"{self.run.name} has a supervisor already", file=sys.stderr)
             return 1

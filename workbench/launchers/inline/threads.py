@@ -23,7 +23,6 @@ from workbench.supervisor.hosts.local import BackOff, Ending
 from workbench.wire.lifeline import FATAL
 
 GIVEN_UP_AFTER_S = 5.0  # after a thread was asked to leave at once
-_LOG_TAIL_BYTES = 4000
 
 
 class Work(Protocol):
@@ -156,7 +155,7 @@ class ThreadLife:
 
     def log_tail(self) -> str:
         """The last lines of the log."""
-        return tail(self.log, _LOG_TAIL_BYTES)
+        return tail(self.log)
 
     def _note(self, text: str) -> None:
         with suppress(OSError), to_append(self.log) as log:

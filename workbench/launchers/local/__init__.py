@@ -23,7 +23,6 @@ from workbench.wire import certificates
 _NOT_INHERITED = (
     "JPY_", "IPY", "MPLBACKEND", "PYDEVD_", "DEBUGPY_", "FORCE_COLOR", "CLICOLOR", "PAGER", "GIT_PAGER", "TERM",
 )  # fmt: skip
-_TAIL_BYTES = 4000
 # torch loads what drives other devices in each process that imports it, and a TPU belongs to the learner alone.
 _OWN = {"TORCH_DEVICE_BACKEND_AUTOLOAD": "0"}
 
@@ -73,7 +72,7 @@ class LocalProcess:
 
     def logs(self) -> str:
         """The last lines of its log."""
-        return tail(self._log, _TAIL_BYTES)
+        return tail(self._log)
 
 
 def clean_environment(environment: Mapping[str, str], path: list[str]) -> dict[str, str]:

@@ -31,7 +31,6 @@ from workbench.wire import certificates
 _CONNECT_S = 240.0  # Python, Ray and a busy machine; a port at which nobody listens is known after 10 s
 _START_S = 240.0
 _FOLLOW_S = 3600.0  # for a busy cluster, and the first copy of a long history; what fails says so
-_TAIL_BYTES = 4000
 
 
 class RayLauncher(Launcher):
@@ -141,7 +140,7 @@ class RayProcess:
                     "all nodes: end other work, or add a node.")
         error = (self._helper.messages.get("over") or {}).get("error")
         why = f"{error['type']}: {error['message']}\n" if error else ""
-        return why + tail(self._log, _TAIL_BYTES)
+        return why + tail(self._log)
 
 
 class _Helper:

@@ -29,7 +29,6 @@ _FIRST_DELAY_S = 0.1
 _LONGEST_DELAY_S = 10.0
 _FATAL_GRACE_S = 3.0  # for the end of a child that has written its error
 _FAILURE_WINDOW_S = 60.0  # failures older than this are forgotten
-_LOG_TAIL_BYTES = 4000
 
 
 @dataclass(frozen=True)
@@ -186,7 +185,7 @@ class Child:
         self._kill_at = time.monotonic() + grace_s
 
     def log_tail(self) -> str:
-        return tail(self.log, _LOG_TAIL_BYTES)
+        return tail(self.log)
 
     def _written_error(self) -> dict[str, str]:
         try:

@@ -271,7 +271,7 @@ class RemoteChild:
     def log_tail(self) -> str:
         if self._task.token is None:
             return self._tail
-        return tail(self._place.run.logs / f"{self.name}.log", _TAIL_BYTES)
+        return tail(self._place.run.logs / f"{self.name}.log")
 
 
 def group_name(run: RunDirectory) -> str:
