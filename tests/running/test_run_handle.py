@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
@@ -107,10 +108,12 @@ def test_a_timeout_that_is_none_is_refused_before_anything_is_asked(run: wb.Run,
     assert run.status.state == "training"
 
 
-def test_numbers_of_numpy_scale_and_restart(run: wb.Run) -> None:
-    run.scale(actors=np.int64(run.config.actors))
+def test_numbers_of_numpy_are_sent_as_numbers(run: wb.Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    sent: list[str] = []
+    monkeypatch.setattr(run._control, "call", lambda method, timeout_s=0.0, **more: sent.append(json.dumps(more)))
+    run.scale(actors=np.int64(3))
     run.restart_actor(np.int64(0))
-    assert run.status.state == "training"
+    assert sent == ['{"actors": 3}', '{"index": 0}']
 
 
 def test_a_bar_counts_the_seconds_where_nothing_else_is_counted(
