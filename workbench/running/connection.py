@@ -60,7 +60,7 @@ class Control:
         self._refuse_ended()
         if not lock.is_followed(self.directory):
             raise ConnectionLost(_unfollowed(name))
-        if not (lock.is_alive(self.directory) or lock.is_held(lock.of_start(self.directory))):
+        if not (lock.is_alive(self.directory) or lock.is_alive(self.directory)):  # one lock may have replaced the other
             raise RunNotAlive(f"{name} is dead: {_dead(self.directory)}")  # an address in its files may be a stranger's
         caller, began_at = self._open(), time.monotonic()
         try:

@@ -11,7 +11,9 @@ from typing import Any
 import numpy as np
 
 from workbench.environments.contract import Array
+from workbench.environments.observations import picture_of
 from workbench.errors import EnvironmentFailed, MissingPackage, WorkbenchError
+from workbench.trajectory import EnvironmentSpec
 
 Index = int | None  # of an environment in a message; None if a whole vector failed
 
@@ -67,6 +69,13 @@ def frame_of(name: str, index: Index, result: Any) -> Array:
     if frame.ndim != 3 or frame.shape[2] != 3 or frame.dtype != np.uint8:
         raise broken(name, index, "render", f"a frame must be uint8 [H, W, 3], not {frame.dtype} {list(frame.shape)}")
     return frame
+
+
+def drawn(name: str, index: Index, env: Any, observation: Array, spec: EnvironmentSpec) -> Array | None:
+    """The frame that `env` draws of itself; otherwise the picture that its observation is, if it is one."""
+    draws = getattr(env, "render_mode", None) == "rgb_array"
+    frame = called(name, index, "render", env.render) if draws else None
+    return picture_of(observation, spec) if frame is None else frame_of(name, index, frame)
 
 
 def short(value: Any) -> str:

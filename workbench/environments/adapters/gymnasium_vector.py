@@ -18,11 +18,10 @@ import numpy as np
 
 from workbench.environments.adapters import minigrid
 from workbench.environments.adapters.action_spaces import actions_of, each_of
-from workbench.environments.adapters.guarded_calls import LARGEST, broken, called, close_all, frame_of, raised, short
+from workbench.environments.adapters.guarded_calls import LARGEST, broken, called, close_all, drawn, raised, short
 from workbench.environments.adapters.rendering import frames_per_second, named_actions
 from workbench.environments.adapters.spaces import Layout, layout_of, spec_of
 from workbench.environments.contract import Array, Ending, WithEndings, checked_actions, first_step, seeds_of
-from workbench.environments.observations import picture_of
 from workbench.errors import EnvironmentFailed
 from workbench.trajectory import Flags, StepBatch
 
@@ -124,11 +123,7 @@ class GymnasiumVector(WithEndings):
         return None if self._observation is None else self._frame(index, self._observation[index])
 
     def _frame(self, index: int, observation: Array) -> Array | None:
-        env = self._envs[index]
-        draws = getattr(env, "render_mode", None) == "rgb_array"
-        frame = called(self._name, self._first_index + index, "render", env.render) if draws else None
-        return picture_of(observation, self.spec) if frame is None else frame_of(
-            self._name, self._first_index + index, frame)
+        return drawn(self._name, self._first_index + index, self._envs[index], observation, self.spec)
 
     def close(self) -> None:
         """Closes every environment; an error in one leaves none of the others open."""

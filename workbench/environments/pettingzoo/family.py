@@ -24,11 +24,10 @@ from typing import Any
 import numpy as np
 
 from workbench.environments.adapters.action_spaces import actions_of, each_of
-from workbench.environments.adapters.guarded_calls import LARGEST, broken, called, close_all, frame_of, short
+from workbench.environments.adapters.guarded_calls import LARGEST, broken, called, close_all, drawn, short
 from workbench.environments.adapters.rendering import frames_per_second, named_actions
 from workbench.environments.adapters.spaces import layout_of, spec_of
 from workbench.environments.contract import Array, Ending, Show, WithEndings, checked_actions, seeds_of
-from workbench.environments.observations import picture_of
 from workbench.errors import EnvironmentFailed, MissingPackage, OutOfBounds, ShapeMismatch, UnknownName
 from workbench.trajectory import Flags, StepBatch
 
@@ -310,7 +309,4 @@ class ParallelVector(WithEndings):
 
     def _frame(self, row: int, observation: Array) -> Array | None:
         number = row // len(self._agents)
-        game = self._games[number]
-        draws = getattr(game, "render_mode", None) == "rgb_array"
-        frame = called(self._name, number, "render", game.render) if draws else None
-        return picture_of(observation, self.spec) if frame is None else frame_of(self._name, number, frame)
+        return drawn(self._name, number, self._games[number], observation, self.spec)
