@@ -202,8 +202,9 @@ def _code(record: Mapping[str, Any], config: RunConfig, events: Sequence[Mapping
     kinds = [kind for kind in ("environment", "algorithm", "network") if record.get("code", {}).get(kind)]
     lines = [f"# {' and '.join(kinds)} of its user's own: define it first"] if kinds else []
     parent = record.get("parent") if isinstance(record.get("parent"), dict) else None
-    if parent is not None and parent["take"] == "all":
-        lines.append(f"# a fork: wb.attach({parent['run']!r}).fork(...) also takes its counters and optimizer")
+    if parent is not None:
+        forks = ", and as a fork also its counters and optimizer" if parent["take"] == "all" else ""
+        lines.append(f"# checkpoint: of which it took the weights{forks}")
     if config.imitates:
         lines.append("# demonstrations: the recorded episodes that it learns from")
     mine = "environment" in kinds and config.environment.isidentifier()
@@ -213,8 +214,8 @@ def _code(record: Mapping[str, Any], config: RunConfig, events: Sequence[Mapping
     if "algorithm" in kinds:
         written["algorithm"] = config.algorithm  # the class, not its name
     if parent is not None:
-        path = Path(parent["checkpoint"])
-        written["checkpoint"] = repr(f"{parent['run']}@{path.name}" if parent["run"] else str(path))
+        one = f"{parent['run']}@{Path(parent['checkpoint']).name}"
+        written["checkpoint"] = repr(one) if _OF_A_RUN.fullmatch(one) else "..."  # no other text of a record is code
     if config.imitates:
         written["demonstrations"] = "..."
     lines += [f"                {name}={value}," for name, value in written.items()]
@@ -226,6 +227,8 @@ def _code(record: Mapping[str, Any], config: RunConfig, events: Sequence[Mapping
         lines.append(f"run.wait(frames={change.frames}); {call}" if change.frames else call)
     return "\n".join(lines)
 
+
+_OF_A_RUN = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}@\d{12,}(-\d+)?", re.ASCII)
 
 # Markup of Markdown: a mark anywhere, an underscore at the edge of a word, and the beginning of a list or a line.
 _MARKUP = re.compile(r"[\\`*\[\]|~#$]|(?<![^\W_])_|_(?![^\W_])|^[-+=:]")
