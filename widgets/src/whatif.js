@@ -33,7 +33,6 @@ export class WhatIf {
     /** @type {number[]} */
     this.steps = [];
     this.shown = ""; // which step of which episode the fields are for
-    this.asked = ""; // of which screen and step it was asked what the policy saw
     /** @type {Seen | null} */
     this.seen = null;
     /** @type {Map<number, number>} */
@@ -110,7 +109,7 @@ export class WhatIf {
     this.which.value = String(before < screens.length ? Math.max(0, before) : 0);
     this.whichLabel.hidden = this.which.hidden = screens.length < 2;
     this.shown = "";
-    this.asked = ""; // what was seen may be another episode's
+    if (this.seen) this.seen = { ...this.seen, step: NaN }; // it may be another episode's: no step is that one
   }
 
   /** @param {Screen} screen @param {number} step */
@@ -122,9 +121,7 @@ export class WhatIf {
     this.at.textContent = last ? "No action is taken at the last step: go to an earlier one."
       : `At step ${step} the policy did ${chosen}${Number.isFinite(value[step]) ? `, value ${number(value[step])}` : ""}.`;
     if (!this.force.checked || !this.actions.children.length) this.#actionFields(header, action[step]);
-    const asked = `${this.index} ${step}`;
-    if (asked !== this.asked || this.seen?.index !== this.index || this.seen.step !== step) this.#ask(step);
-    this.asked = asked;
+    if (this.seen?.index !== this.index || this.seen.step !== step) this.#ask(step);
   }
 
   // --- another action -------------------------------------------------------------------------------------------

@@ -70,7 +70,7 @@ def check_loss(loss: Any, *, algorithm: Algorithm, batch: Batch) -> None:
     rule(isinstance(loss.scalars, Mapping) and isinstance(loss.samples, Mapping), "Loss.scalars and Loss.samples are "
          f"tensors by name, not {said_of(loss.scalars)} and {said_of(loss.samples)}.")
     for name, value in loss.scalars.items():
-        rule(isinstance(name, str) and is_tensor(value, ()) and not value.requires_grad,
+        rule(isinstance(name, str) and _is_detached(value, ()),
              f"Loss.scalars[{name!r}] is a detached scalar, not {said_of(value)}"
              f"{' with a gradient: .detach()' if isinstance(value, Tensor) and value.requires_grad else ''}.")
     unrolls = (batch.reward.shape[1],)

@@ -43,8 +43,7 @@ def copy(run: RunDirectory, folder: Path) -> int | None:
     if newest is None or _same(newest, target / "checkpoints" / newest.path.name):
         return None
     files.check_unlinked(target)
-    if (record := _record(target)) is not None:
-        check_same(run, record, str(target))
+    check_same(run, _record(target), str(target))
     for below in ("checkpoints", "code"):
         (target / below).mkdir(parents=True, exist_ok=True)
     for code in sealed.files_in(run.code):
@@ -73,9 +72,10 @@ def not_there(name: str, where: str, names: Sequence[str]) -> RunNotFound:
     return RunNotFound(f"there is no run {name!r} {where}.{hint}")
 
 
-def check_same(run: RunDirectory, record: Mapping[str, object], there: str) -> None:
-    """Raises StorageFailed if `record`, that of the copy `there`, is of another run than `run`, which has its name."""
-    if record.get("created") != run.read().get("created"):
+def check_same(run: RunDirectory, record: Mapping[str, object] | None, there: str) -> None:
+    """Raises StorageFailed if `record`, that of the copy `there` if there is one, is of another run than `run`, which
+    has its name."""
+    if record is not None and record.get("created") != run.read().get("created"):
         raise StorageFailed(f"{there} is another run than {run.name!r} of this machine; both stay as they are. For a "
                             f"copy of the one here, name another folder, or fork it under another name: "
                             f"wb.attach({run.name!r}).fork(...). To go on with the one there, move the one here to the "
@@ -166,8 +166,8 @@ def restored(name: str, folder: str | Path | None = None, *, trust_code: bool = 
     """
     folder = folder or os.environ.get("WORKBENCH_MIRROR")
     if is_here(name):
-        if folder and (record := _record(_absolute(folder) / name)) is not None:
-            check_same(rundir.find(name), record, f"{folder}/{name}")
+        if folder:
+            check_same(rundir.find(name), _record(_absolute(folder) / name), f"{folder}/{name}")
         return name
     source = _copied_run(name, folder)
     newest, errors = checkpoints.newest_good(source.checkpoints, replay=False)

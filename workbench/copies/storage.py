@@ -63,8 +63,7 @@ class Storage:
         newest, _ = checkpoints.newest_good(run.checkpoints, replay=False)
         if newest is None or newest.path.name in self._whole(run.name):
             return None
-        if (record := self._record(run.name)) is not None:
-            run_copy.check_same(run, record, f"{self.url}/{run.name}")
+        run_copy.check_same(run, self._record(run.name), f"{self.url}/{run.name}")
         with tempfile.TemporaryDirectory(prefix="rl-workbench-") as staging:
             frames = run_copy.copy(run, Path(staging))
             self._upload(Path(staging) / run.name, self._at(run.name))

@@ -46,7 +46,7 @@ from workbench.rundir.record_folder import RecordFolder
 
 __all__ = [
     "ENDED", "REMOTE", "OfRun", "Parent", "RunDirectory", "checked_record", "create", "every", "find", "gone", "home",
-    "made_at_once", "parent_of", "read_record", "trash", "write_atomically", "write_record",
+    "made_at_once", "of_checkpoint", "parent_of", "read_record", "trash", "write_atomically", "write_record",
 ]
 
 ENDED = ("stopped", "finished", "failed")  # states in run.json of a run that is over
@@ -106,6 +106,12 @@ def parent_of(
     run = checkpoint.parent.parent
     name = run.name if checkpoint.parent == RunDirectory(run).checkpoints else None
     return {"checkpoint": str(checkpoint), "take": take, "optimizer": optimizer, "replay": replay, "run": name}
+
+
+def of_checkpoint(checkpoint: Path) -> RunDirectory | None:
+    """The run in whose directory the checkpoint in that folder lies; None for an exported one."""
+    run = RunDirectory(checkpoint.parent.parent)
+    return run if checkpoint.parent == run.checkpoints and run.record.exists() else None
 
 
 @dataclass(frozen=True)

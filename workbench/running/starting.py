@@ -48,7 +48,7 @@ Factory = Callable[..., Any]
 _LAST_COPY_S = 660.0  # to storage, of a run that has ended: a minute more than its supervisor takes
 _SUPERVISOR_S = 180.0  # to start on a busy machine, with up to 10 s until the processes of a dead one have ended
 _ONE = re.compile(r"(?P<run>.+)@(?P<name>[^/@]+)")  # a checkpoint by its run and its folder's name
-_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
+RUN_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
 
 
 # --- checking ---------------------------------------------------------------------------------------------------------
@@ -379,7 +379,7 @@ def note_outage(directory: RunDirectory, url: str) -> None:
 
 def check_name(name: str) -> None:
     """Raises InvalidInput if it cannot name a run."""
-    if not isinstance(name, str) or not _NAME.fullmatch(name):
+    if not isinstance(name, str) or not RUN_NAME.fullmatch(name):
         raise InvalidInput(
             f"name={name!r} cannot name a run: use up to 100 letters, digits and . _ -, a letter or digit first."
         )

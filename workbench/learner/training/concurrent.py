@@ -69,11 +69,12 @@ class Concurrent:
 
         One of the best weights is passed over for one with a replay, which the run would otherwise lose.
         """
-        others = [checkpoint for checkpoint in checkpoints.every(run.checkpoints)
-                  if checkpoint.meta.get("reason") != checkpoints.BEST]
+        def is_other(checkpoint: Checkpoint) -> bool:
+            return checkpoint.meta.get("reason") != checkpoints.BEST
+
+        others = list(filter(is_other, checkpoints.every(run.checkpoints)))
         keeps = replays and bool(others) and others[-1].has_replay
-        return checkpoints.newest_good(run.checkpoints, replay=False, only=lambda checkpoint: (
-            not keeps or checkpoint.meta.get("reason") != checkpoints.BEST))
+        return checkpoints.newest_good(run.checkpoints, replay=False, only=lambda one: not keeps or is_other(one))
 
     @property
     def loops(self) -> dict[str, Callable[[], None]]:

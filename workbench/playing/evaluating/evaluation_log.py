@@ -17,7 +17,7 @@ from workbench.checkpoints import Checkpoint
 from workbench.environments.atari.protocols import PROTOCOLS
 from workbench.errors import RunNotFound, StorageFailed
 from workbench.playing.evaluating.evaluation import Evaluation
-from workbench.rundir import RunDirectory, gone
+from workbench.rundir import RunDirectory, gone, of_checkpoint
 from workbench.rundir.files import last_lines, to_append
 from workbench.running.progress import notify
 
@@ -66,8 +66,7 @@ def keep(directory: RunDirectory, checkpoint: Checkpoint, evaluation: Evaluation
 
 def keep_in_its_run(checkpoint: Checkpoint, evaluation: Evaluation) -> None:
     """As `keep`, in the run that wrote the checkpoint, if it lies in one. What prevents it is said, and no more."""
-    run = RunDirectory(checkpoint.path.parents[1])
-    if checkpoint.path.parent == run.checkpoints and run.record.exists():
+    if (run := of_checkpoint(checkpoint.path)) is not None:
         try:
             keep(run, checkpoint, evaluation)
         except (RunNotFound, StorageFailed) as error:

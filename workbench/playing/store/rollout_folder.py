@@ -21,7 +21,6 @@ from workbench.checkpoints import Checkpoint, Tensors, tensorfile
 from workbench.checkpoints.checkpoint import digest
 from workbench.errors import InvalidInput, StorageFailed
 from workbench.playing.store.pictures import PictureWriter, StoredFrames
-from workbench.rundir import RunDirectory
 from workbench.rundir.files import LARGEST_RECORD, content, make_private, opened
 from workbench.trajectory import Array
 
@@ -152,8 +151,7 @@ def rollout_path(checkpoint: Checkpoint, name: str) -> Path:
 
     In the home the folder's name has a digest of the checkpoint, since exported ones may share one name.
     """
-    run = RunDirectory(checkpoint.path.parent.parent)
-    if checkpoint.path.parent == run.checkpoints and run.record.exists():
+    if (run := rundir.of_checkpoint(checkpoint.path)) is not None:
         return run.rollouts / f"{checkpoint.path.name}-{name}"
     content = digest({"meta": checkpoint.meta, "files": checkpoint.files})[:8]
     return rundir.home() / "rollouts" / f"{checkpoint.path.name}-{content}-{name}"

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from workbench import checkpoints, tables
+from workbench.checkpoints.checkpoint import NAME
 from workbench.config import RunConfig
 from workbench.errors import InvalidInput, StorageFailed
 from workbench.metrics import MetricsReader
@@ -25,6 +26,7 @@ from workbench.running.card import curve as card_curve
 from workbench.running.card import sections as card_sections
 from workbench.running.card.sections import Row
 from workbench.running.connection import checked, stored_status
+from workbench.running.starting import RUN_NAME
 from workbench.running.tuning import Change, changes
 
 AS_LAUNCHED = "Hyperparameters as launched"  # title of a section
@@ -228,7 +230,7 @@ def _code(record: Mapping[str, Any], config: RunConfig, events: Sequence[Mapping
     return "\n".join(lines)
 
 
-_OF_A_RUN = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}@\d{12,}(-\d+)?", re.ASCII)
+_OF_A_RUN = re.compile(f"{RUN_NAME.pattern}@{NAME.pattern}", re.ASCII)
 
 # Markup of Markdown: a mark anywhere, an underscore at the edge of a word, and the beginning of a list or a line.
 _MARKUP = re.compile(r"[\\`*\[\]|~#$]|(?<![^\W_])_|_(?![^\W_])|^[-+=:]")

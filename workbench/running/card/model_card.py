@@ -20,7 +20,7 @@ from workbench.checkpoints import Checkpoint
 from workbench.errors import WorkbenchError
 from workbench.playing.evaluating import evaluation_log
 from workbench.playing.evaluating.evaluation import Evaluation
-from workbench.rundir import RunDirectory, home
+from workbench.rundir import RunDirectory, home, of_checkpoint
 from workbench.running.card import sections
 from workbench.running.card.card import Section, card, escaped, fenced
 from workbench.running.card.sections import Row
@@ -42,16 +42,15 @@ def model_card(
         name: of the folder or file that the reader will have.
         film: whether replay.mp4 lies beside it.
     """
-    run = RunDirectory(checkpoint.path.parents[1])
-    has_run = run.record.exists() and checkpoint.path.parent == run.checkpoints
-    evaluation = evaluation or (_newest(run, checkpoint) if has_run else None)
-    title = run.name if has_run else name
+    run = of_checkpoint(checkpoint.path)
+    evaluation = evaluation or (None if run is None else _newest(run, checkpoint))
+    title = name if run is None else run.name
     parts = [f"# {escaped(title)}", escaped(_summary(checkpoint)), *([f"![One episode]({FILM})"] if film else [])]
     parts += ["## Use", fenced(_use(checkpoint, name))]
-    tables = _sections(checkpoint, run if has_run else None, evaluation)
+    tables = _sections(checkpoint, run, evaluation)
     parts += [section.markdown for section in tables if section.rows]
     with suppress(WorkbenchError):  # a damaged record of a run leaves out how to train it again
-        parts += ["## Train it again", fenced(card(run).code)] if has_run else []
+        parts += ["## Train it again", fenced(card(run).code)] if run is not None else []
     text = "\n\n".join([f"---\n{_yaml(_metadata(checkpoint, title, evaluation))}\n---", *parts]) + "\n"
     return text.replace(str(home()), "$WORKBENCH_HOME").replace(str(Path.home()), "~")  # it is made to be published
 
@@ -70,8 +69,8 @@ def _summary(checkpoint: Checkpoint) -> str:
 
 def left_out(checkpoint: Checkpoint) -> list[str]:
     """What plays the checkpoint and is not exported with it: "network", "algorithm", where a user wrote them."""
-    code = RunDirectory(checkpoint.path.parents[1]).code
-    return [kind for kind in ("network", "algorithm") if (code / f"{kind}.pkl").exists()]
+    run = of_checkpoint(checkpoint.path)
+    return [kind for kind in ("network", "algorithm") if run is not None and (run.code / f"{kind}.pkl").exists()]
 
 
 def _use(checkpoint: Checkpoint, name: str) -> str:

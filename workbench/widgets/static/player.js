@@ -1018,7 +1018,6 @@ var WhatIf = class {
     this.screens = [];
     this.steps = [];
     this.shown = "";
-    this.asked = "";
     this.seen = null;
     this.numbers = /* @__PURE__ */ new Map();
     this.box = null;
@@ -1109,7 +1108,7 @@ var WhatIf = class {
     this.which.value = String(before < screens.length ? Math.max(0, before) : 0);
     this.whichLabel.hidden = this.which.hidden = screens.length < 2;
     this.shown = "";
-    this.asked = "";
+    if (this.seen) this.seen = { ...this.seen, step: NaN };
   }
   /** @param {Screen} screen @param {number} step */
   #stepped(screen, step) {
@@ -1119,9 +1118,7 @@ var WhatIf = class {
     this.go.disabled = this.busy || last;
     this.at.textContent = last ? "No action is taken at the last step: go to an earlier one." : `At step ${step} the policy did ${chosen}${Number.isFinite(value[step]) ? `, value ${number(value[step])}` : ""}.`;
     if (!this.force.checked || !this.actions.children.length) this.#actionFields(header, action[step]);
-    const asked = `${this.index} ${step}`;
-    if (asked !== this.asked || this.seen?.index !== this.index || this.seen.step !== step) this.#ask(step);
-    this.asked = asked;
+    if (this.seen?.index !== this.index || this.seen.step !== step) this.#ask(step);
   }
   // --- another action -------------------------------------------------------------------------------------------
   /** @param {import("./screen.js").Header} header @param {any} action  that was taken */
