@@ -176,7 +176,7 @@ def facts(run: wb.Run, task: Task, file: str, *, command: str, played: wb.Evalua
             f"|---|---|---|---|---|---|---|---|---|\n{row}\n\nReturn and score: means of the last {len(tail)} episodes"
             f"{' of environments that evaluate' if kind == 'evaluation' else ''}. Settings that are not the "
             f"algorithm's defaults:\n\n{settings_list(chosen(config))}\n\n"
-            f"{hardware()}.\n\n`{command}`\n\n{changes_by_hand(run)}![curve]({file}.png)\n")
+            f"{hardware(config.device)}.\n\n`{command}`\n\n{changes_by_hand(run)}![curve]({file}.png)\n")
 
 
 def speed(given: argparse.Namespace) -> None:

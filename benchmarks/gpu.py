@@ -8,8 +8,10 @@
 3. One update of the learner against the same update in a bare loop of PyTorch: the same network, loss and optimizer on
    one batch that lies on the device already (target: at most 1.3 times as long).
 
-All take turns for several rounds, and medians count. A part that fails is named with its error, the numbers of the
-others stay, and the exit code is 1. `--device cpu` tries the script where there is no GPU.
+Each part is prepared once, in a process of its own, and all take turns for several rounds: the run is paused while the
+others are measured, so that its speed and that of its environments alone are taken seconds apart. Medians count, of
+ratios those of each round. A part that fails is named with its error, the numbers of the others stay, and the exit code
+is 1. `--device cpu` tries the script where there is no GPU.
 """
 
 from __future__ import annotations
@@ -22,6 +24,8 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Iterator
+from contextlib import ExitStack, closing, suppress
 
 import service
 from arguments import Parser, written
@@ -29,10 +33,10 @@ from home import private_home
 from throughput import (
     PATIENCE_S,
     WARM_UP_UPDATES,
-    environments_alone,
     random_unrolls,
     rate,
     spec_of,
+    stepping,
     trained_steps_per_second,
 )
 
@@ -50,22 +54,28 @@ def config_of(given: argparse.Namespace) -> RunConfig:
                            batch_size=given.batch_size, unroll_length=20, total_frames=10**10)
 
 
-def environments(given: argparse.Namespace) -> float:
+def environments(given: argparse.Namespace) -> Iterator[float]:
     """Steps/s of all actors' environments, each actor's in a process of its own, and no learner."""
-    command = command_of("one_actor", given)
-    processes = [subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env={**os.environ, **variables(1)})
-                 for _ in range(given.actors)]
-    said = [process.communicate()[0] for process in processes]
-    if any(process.returncode for process in processes):
-        sys.exit(1)  # it has said why
-    return sum(map(float, said))
+    with ExitStack() as stack:
+        actors = [stack.enter_context(Part("one_actor", given)) for _ in range(given.actors)]
+
+        def together() -> float:
+            for actor in actors:
+                actor.ask()
+            return sum(actor.answer() for actor in actors)
+
+        together()  # the first to be ready steps before the last one is
+        while True:
+            yield together()
 
 
-def one_actor(given: argparse.Namespace) -> float:
-    return environments_alone(config_of(given), given.seconds)
+def one_actor(given: argparse.Namespace) -> Iterator[float]:
+    work = stepping(config_of(given))
+    while True:
+        yield rate(work, given.seconds)
 
 
-def system(given: argparse.Namespace) -> float:
+def system(given: argparse.Namespace) -> Iterator[float]:
     """Trained steps/s of a launched run: updates x batch_size x unroll_length."""
     import workbench as wb
 
@@ -76,20 +86,25 @@ def system(given: argparse.Namespace) -> float:
                         device=config.device, batch_size=hyper.batch_size, unroll_length=hyper.unroll_length,
                         total_frames=config.total_frames, ready_timeout_s=PATIENCE_S)
         try:
-            return trained_steps_per_second(run, given.seconds, after=given.warm_up_updates)
+            after = given.warm_up_updates
+            while True:
+                speed = trained_steps_per_second(run, given.seconds, after=after)
+                with run.paused():
+                    yield speed
+                after = run.status.updates + given.warm_up_updates // 4  # until it is at its speed again
         finally:
             run.stop()
 
 
-def free(given: argparse.Namespace) -> float:
+def free(given: argparse.Namespace) -> Iterator[float]:
     """Steps/s that the service answers."""
-    clients = max(1, CORES - 2)
-    found = service.measure({**FREE, "device": given.device}, size=GROUP, flight=FLIGHT, actors=clients,
-                            seconds=given.seconds)
-    return found.messages_per_second * GROUP
+    while True:
+        found = service.measure({**FREE, "device": given.device}, size=GROUP, flight=FLIGHT, actors=max(1, CORES - 2),
+                                seconds=given.seconds)
+        yield found.messages_per_second * GROUP
 
 
-def update(given: argparse.Namespace) -> float:
+def update(given: argparse.Namespace) -> Iterator[float]:
     """Milliseconds of an update as the learner makes it: collated, brought to the device, judged, published."""
     import torch
 
@@ -108,10 +123,11 @@ def update(given: argparse.Namespace) -> float:
         return 1
 
     with torch.device("cpu"), device.own_stream(ahead=False):
-        return 1000 / rate(work, given.seconds)
+        while True:
+            yield 1000 / rate(work, given.seconds)
 
 
-def bare(given: argparse.Namespace) -> float:
+def bare(given: argparse.Namespace) -> Iterator[float]:
     """Milliseconds of the same update in a plain loop: nothing is copied, judged or published."""
     import torch
 
@@ -132,7 +148,8 @@ def bare(given: argparse.Namespace) -> float:
             torch.cuda.synchronize()
         return 1
 
-    return 1000 / rate(work, given.seconds)
+    while True:
+        yield 1000 / rate(work, given.seconds)
 
 
 def _training(given: argparse.Namespace):
@@ -181,45 +198,66 @@ def report(rounds: dict[str, list[float]], given: argparse.Namespace) -> str:
         "rounds.", "", "| | steps/s | frames/s | range of steps/s |", "|---|---|---|---|",
         row(f"environments alone, {given.actors} processes", "environments"), row("whole system, trained", "system"),
         row(f"service, free environments, {GROUP} per message", "free"), "",
-        *verdicts(middle), ""])
+        *verdicts(rounds), ""])
 
 
-def verdicts(middle: dict[str, float]) -> list[str]:
+def verdicts(rounds: dict[str, list[float]]) -> list[str]:
     """What the measured parts say beside their targets, a line each."""
-    said = []
-    if {"system", "environments"} <= middle.keys():
-        said.append(f"- **whole system / environments alone = {middle['system'] / middle['environments']:.0%}** "
-                    "(target 90 %)")
+    said, middle = [], {part: statistics.median(values) for part, values in rounds.items() if values}
+    if shares := of_each_round(rounds, "system", "environments"):
+        said.append(f"- **whole system / environments alone = {statistics.median(shares):.0%}** ({min(shares):.0%} to "
+                    f"{max(shares):.0%}, target 90 %)")
     if "free" in middle:
         said.append(f"- **service {middle['free']:,.0f} steps/s** (target 200,000)")
-    if {"update", "bare"} <= middle.keys():
-        said.append(f"- **update {middle['update']:.2f} ms = {middle['update'] / middle['bare']:.2f} x "
-                    f"{middle['bare']:.2f} ms in a bare loop** (target 1.3)")
+    if ratios := of_each_round(rounds, "update", "bare"):
+        said.append(f"- **update {middle['update']:.2f} ms = {statistics.median(ratios):.2f} x {middle['bare']:.2f} ms "
+                    "in a bare loop** (target 1.3)")
     return said
 
 
-def measured(part: str, given: argparse.Namespace) -> float:
-    """The number of a part, in a process of its own. Raises PartFailed with its last words."""
-    with tempfile.TemporaryFile("w+") as errors:
-        done = subprocess.run(command_of(part, given), stdout=subprocess.PIPE, stderr=errors, text=True, check=False)
-        errors.seek(0)
-        told = errors.read()
-    if done.returncode:
-        lines = [line.strip() for line in told.splitlines() if line.strip()]
-        raise PartFailed((lines or [f"exit code {done.returncode}"])[-1])
-    return float(done.stdout.splitlines()[-1])
+def of_each_round(rounds: dict[str, list[float]], part: str, other: str) -> list[float]:
+    """What one part is of another in each round that measured both."""
+    return [one / base for one, base in zip(rounds[part], rounds[other], strict=False)]
+
+
+class Part:
+    """A part in a process of its own, which measures each time that it is asked. Leaving the context ends it."""
+
+    def __init__(self, name: str, given: argparse.Namespace) -> None:
+        """Begin to prepare it; environments alone need no device."""
+        device = "cpu" if name == "one_actor" else given.device
+        command = [sys.executable, __file__, "--part", name, "--seconds", str(given.seconds), "--device", device,
+                   "--actors", str(given.actors), "--envs", str(given.envs), "--batch-size", str(given.batch_size),
+                   "--warm-up-updates", str(given.warm_up_updates)]
+        self._errors = tempfile.TemporaryFile("w+")  # noqa: SIM115 - closed when the context is left
+        self._process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self._errors,
+                                         text=True, env={**os.environ, **variables(1)})
+
+    def __enter__(self) -> Part:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """It ends with its input, whatever it has launched first."""
+        self._process.communicate()
+        self._errors.close()
+
+    def ask(self) -> None:
+        with suppress(BrokenPipeError):  # it has ended: the answer says why
+            self._process.stdin.write("\n")
+            self._process.stdin.flush()
+
+    def answer(self) -> float:
+        """The number, once it is measured. Raises PartFailed with the part's last words."""
+        if line := self._process.stdout.readline():
+            return float(line)
+        code = self._process.wait()
+        self._errors.seek(0)
+        lines = [line.strip() for line in self._errors.read().splitlines() if line.strip()]
+        raise PartFailed((lines or [f"exit code {code}"])[-1])
 
 
 class PartFailed(Exception):
     """A part gave no number; says why in one line."""
-
-
-def command_of(part: str, given: argparse.Namespace) -> list[str]:
-    """What measures one part; environments alone need no device."""
-    device = "cpu" if part == "one_actor" else given.device
-    return [sys.executable, __file__, "--part", part, "--seconds", str(given.seconds), "--device", device, "--actors",
-            str(given.actors), "--envs", str(given.envs), "--batch-size", str(given.batch_size), "--warm-up-updates",
-            str(given.warm_up_updates)]
 
 
 def arguments(words: list[str] | None = None) -> argparse.Namespace:
@@ -248,26 +286,36 @@ def check_device(given: argparse.Namespace, script: str) -> None:
         Parser(script=script).error("--device cuda: torch sees no GPU here; --device cpu tries the script without one")
 
 
+def answer(part: str, given: argparse.Namespace) -> None:
+    """Measure a part for each line of the input, until that ends."""
+    with closing(HIDDEN[part](given)) as numbers:
+        for _ in sys.stdin:
+            print(json.dumps(next(numbers)), flush=True)
+
+
 def main() -> int:
     given = arguments()
     check_device(given, __file__)
     if given.part:
-        print(json.dumps(HIDDEN[given.part](given)))
+        answer(given.part, given)
         return 0
     rounds: dict[str, list[float]] = {part: [] for part in PARTS}
-    failed = False
-    for number in range(given.rounds):
-        for part in given.parts:
-            try:
-                rounds[part].append(measured(part, given))
-                print(f"round {number + 1}: {part} {rounds[part][-1]:,.2f}", file=sys.stderr, flush=True)
-            except PartFailed as error:
-                failed = True
-                print(f"round {number + 1}: {part} failed: {error} (--part {part} shows all of it)", file=sys.stderr,
-                      flush=True)
+    failed: set[str] = set()
+    with ExitStack() as stack:
+        parts = {name: stack.enter_context(Part(name, given)) for name in given.parts}
+        for number in range(given.rounds):
+            for name in (name for name in parts if name not in failed):
+                try:
+                    parts[name].ask()
+                    rounds[name].append(parts[name].answer())
+                    print(f"round {number + 1}: {name} {rounds[name][-1]:,.2f}", file=sys.stderr, flush=True)
+                except PartFailed as error:
+                    failed.add(name)
+                    print(f"round {number + 1}: {name} failed: {error} (--part {name} shows all of it)",
+                          file=sys.stderr, flush=True)
     text = report(rounds, given)
     written(text, given.write)
-    return int(failed)
+    return int(bool(failed))
 
 
 if __name__ == "__main__":

@@ -63,7 +63,7 @@ def report(rates: dict[int, list[float]], given: argparse.Namespace) -> str:
             f"{medians[learners] / medians[1]:.0%} |" for learners, values in rates.items()]
     return "\n".join([
         f"`python benchmarks/learners.py {' '.join(one for one in sys.argv[1:] if one != '--write')}`", "",
-        f"{hardware()}; {given.environment}, {given.algorithm}, {given.actors} actors x {given.envs} "
+        f"{hardware('cpu')}; {given.environment}, {given.algorithm}, {given.actors} actors x {given.envs} "
         f"environments, gloo; the joint batch is the same. Medians of {given.rounds} rounds.", "",
         "| learners | trained steps/s | range | of one learner |", "|---|---|---|---|", *rows, ""])
 

@@ -301,8 +301,9 @@ def report(arguments: argparse.Namespace, samples: list[Sample], status: RunStat
     return "\n".join([
         f"`python benchmarks/load.py --minutes {arguments.minutes:g} --actors {arguments.actors} --envs "
         f"{arguments.envs} --readers {arguments.readers}`", "",
-        f"{hardware()}; load average {os.getloadavg()[0]:.1f}. {environments:,} environments from {arguments.actors} "
-        f"actors for {last.minutes:.1f} minutes at {speed:,.0f} steps/s, {status.updates:,} updates.", "",
+        f"{hardware('cpu')}; load average {os.getloadavg()[0]:.1f}. {environments:,} environments from "
+        f"{arguments.actors} actors for {last.minutes:.1f} minutes at {speed:,.0f} steps/s, {status.updates:,} updates."
+        "\n",
         "| | measured | must be |", "|---|---|---|",
         f"| unrolls looked at | {found.unrolls:,} | |",
         f"| steps lost, repeated, or mixed up | {len(found.wrong)} | 0 |",

@@ -172,10 +172,10 @@ def main() -> None:
     tables = "\n".join(table(size, flight, given.actors, found) for (size, flight), found in results.items())
     text = (f"# The service alone\n\n`python benchmarks/service.py --rounds {given.rounds} --seconds {given.seconds:g} "
             f"--actors {given.actors} --sizes {' '.join(map(str, given.sizes))} --flight "
-            f"{' '.join(map(str, given.flight))}`\n\n{hardware()}; {time.strftime('%F')}; medians of {given.rounds} "
-            f"rounds. Observations are 84x84 uint8, a step is {FRAMES_PER_STEP} frames. Each way beneath the plain "
-            "ones adds to the one above it; the last one of each transport is the whole service. Processor time is per "
-            f"message, of the server and of all clients.\n\n{tables}")
+            f"{' '.join(map(str, given.flight))}`\n\n{hardware('cpu')}; {time.strftime('%F')}; medians of "
+            f"{given.rounds} rounds. Observations are 84x84 uint8, a step is {FRAMES_PER_STEP} frames. Each way "
+            "beneath the plain ones adds to the one above it; the last one of each transport is the whole service. "
+            f"Processor time is per message, of the server and of all clients.\n\n{tables}")
     written(text, given.write)
 
 

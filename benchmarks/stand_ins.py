@@ -248,7 +248,7 @@ def report(rows: list[Measured], given: argparse.Namespace) -> str:
     return "\n".join([
         f"`python benchmarks/stand_ins.py --actors {' '.join(map(str, given.actors))} --seconds {given.seconds:g} "
         f"--patience {given.patience:g}`", "",
-        f"{hardware()}; {time.strftime('%F')}; load average {min(loads):.0f} to {max(loads):.0f} with other work "
+        f"{hardware('cpu')}; {time.strftime('%F')}; load average {min(loads):.0f} to {max(loads):.0f} with other work "
         f"beside. {ACROSS} processes hold the streams, on the same cores, so latencies hold their share of the "
         f"processors too. A stream without a welcome after {given.patience:g} s counts as not served.", "",
         f"| {' | '.join(HEADS)} |", "|" + "---|" * len(HEADS), *map(row, rows), "",

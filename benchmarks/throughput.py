@@ -19,14 +19,12 @@ from __future__ import annotations
 import argparse
 import json
 import os
-import platform
 import statistics
 import subprocess
 import sys
 import time
 from collections.abc import Callable
 from contextlib import ExitStack
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from arguments import Parser, written
@@ -57,6 +55,11 @@ def ratio_cells(mine: list[float], base: list[float], *, median: str = ".2f", en
 
 def environments_alone(config: RunConfig, seconds: float, start: Callable[[], object] = int) -> float:
     """Steps/s of one actor's groups in turn with random actions, on one core."""
+    return rate(stepping(config), seconds, start)
+
+
+def stepping(config: RunConfig) -> Callable[[], int]:
+    """Steps each of one actor's groups once with random actions, and says how many steps that were."""
     import numpy as np
 
     from workbench import environments
@@ -73,7 +76,7 @@ def environments_alone(config: RunConfig, seconds: float, start: Callable[[], ob
             group.step(random.integers(0, group.spec.num_actions, count))
         return count * len(groups)
 
-    return rate(work, seconds, start)
+    return work
 
 
 def spec_of(config: RunConfig):
@@ -229,14 +232,13 @@ def side_by_side(given: argparse.Namespace) -> dict[str, float]:
     return {"environments": sum(took.values()) / sum(took[part] / environments[part] for part in took), **rates}
 
 
-def hardware() -> str:
-    """CPU and cores of this machine, in words."""
-    model = platform.processor() or "CPU"
-    for line in Path("/proc/cpuinfo").read_text().splitlines() if Path("/proc/cpuinfo").exists() else ():
-        if line.startswith("model name"):
-            model = line.partition(":")[2].strip()
-            break
-    return f"{model}, {len(os.sched_getaffinity(0))} cores, no GPU used"
+def hardware(device: str = "auto") -> str:
+    """CPU and cores of this machine, and the accelerator that a run with that `device` uses here, in words."""
+    import workbench as wb
+
+    here = wb.machine()
+    used = here.device if device == "auto" else device
+    return f"{here.processor}, {here.cores} cores, {'no GPU used' if used == 'cpu' else here.accelerator or used}"
 
 
 def allowed(rates: dict[str, float]) -> float:
