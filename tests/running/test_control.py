@@ -14,6 +14,7 @@ import workbench as wb
 from tests.widgets import recorded
 from workbench import checkpoints
 from workbench.errors import ConnectionLost
+from workbench.metrics import MetricsWriter
 from workbench.rundir import RunDirectory, lock
 from workbench.running.connection import Control, stored_status
 from workbench.wire.rpc import serve
@@ -115,6 +116,19 @@ def test_a_dead_run_is_not_behind_its_last_checkpoint(home: Path) -> None:
         status = stored_status(run)
         assert (status.state, status.frames) == ("dead", counted) and wb.runs()["dead"].frames == counted
     assert (status.steps, status.updates, status.time_s) == (frames // 4, 125, 61.0)
+
+
+def test_a_run_that_starts_again_has_no_process_of_its_life_before(home: Path) -> None:
+    run = recorded.vtrace("again")
+    writer = MetricsWriter(run.metrics)
+    writer.status({**recorded.STATUS, "state": "training", "supervisor_pid": 11, "learner_pid": 12,
+                   "learner_pids": [12], "frames_per_second": 9.0})
+    writer.close()
+    run.write(state="starting", supervisor_pid=13)
+    with lock.held(lock.of_supervisor(run), wait_s=1.0):
+        status = stored_status(run)
+    assert (status.state, status.supervisor_pid, status.learner_pid, status.learner_pids) == ("starting", 13, None, ())
+    assert (status.frames, status.actors) == (recorded.STATUS["frames"], ())
 
 
 def test_a_look_at_a_dead_run_reads_its_record_once(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:

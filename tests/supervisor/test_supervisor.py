@@ -12,13 +12,15 @@ from typing import Any
 import pytest
 
 from tests.conftest import eventually
-from workbench import rundir
+from workbench import checkpoints, rundir
 from workbench.config import RunConfig
 from workbench.errors import WorkbenchError
 from workbench.metrics import MetricsReader, MetricsWriter
-from workbench.metrics.status import RunStatus
+from workbench.metrics.status import LearnerStatus, RunStatus
 from workbench.rundir import RunDirectory, lock
+from workbench.running.connection import stored_status
 from workbench.running.tuning import changes, last
+from workbench.supervisor.endings import Outcome
 from workbench.supervisor.hosts.host import ThisMachine
 from workbench.supervisor.hosts.local import Ending
 from workbench.supervisor.process_group import EndedChild
@@ -89,6 +91,27 @@ def test_an_answer_that_is_an_error_is_no_news_and_no_end(supervisor: Supervisor
     learner.fault = None
     supervisor._poll_learner()
     assert supervisor._tracker.mute == ""
+
+
+def test_a_run_that_goes_on_has_its_counters_and_means_before_its_learner_says_any(run: RunDirectory) -> None:
+    told = LearnerStatus(frames=900, steps=225, updates=9, frames_per_second=9.0, episode_return=12.5)
+    writer = MetricsWriter(run.metrics)
+    writer.status(told.to_json())
+    writer.close()
+    run.write(lives=1)
+    meta = {"steps": 200, "updates": 8, "time_s": 3.0}
+    checkpoints.write(run.checkpoints, frames=800, groups={"model": {}}, meta=meta, requested=False)
+    held = lock.hold(lock.of_supervisor(run), wait_s=0)
+    assert held is not None
+    made = Supervisor(run, MetricsWriter(run.metrics), place=ThisMachine(run, keep_open=held))
+    status = made.status()
+    assert (status.frames, status.steps, status.updates, status.time_s) == (800, 200, 8, 3.0)
+    assert (status.episode_return, status.frames_per_second, status.actors) == (12.5, 0.0, ())
+    made.end(Outcome("stopped", "stopped at once"))
+    made.serve()
+    made.close()
+    status = stored_status(run)
+    assert (status.state, status.frames, status.episode_return) == ("stopped", 800, 12.5)
 
 
 def test_a_pause_that_takes_long_keeps_nobody_from_hearing_the_learner(

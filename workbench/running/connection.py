@@ -136,7 +136,10 @@ def stored_status(directory: RunDirectory) -> RunStatus:
         state = "dead"
         corrections |= _of_last_checkpoint(directory, status)
         corrections |= {"reason": _dead(directory), "actors": (), "supervisor_pid": None, "learner_pid": None}
-    elif state not in ENDED and status.state not in ENDED:  # else the row is from the life before
+    elif state not in ENDED and status.supervisor_pid != record.get("supervisor_pid"):  # a row of the life before
+        corrections |= {"actors": (), "supervisor_pid": record.get("supervisor_pid"), "learner_pid": None,
+                        "learner_pids": ()}
+    elif state not in ENDED and status.state not in ENDED:
         state = status.state
     elif state == "stopped" and not row and not record.get("lives"):
         corrections["reason"] = f"not started yet. wb.resume({directory.name!r}) starts it."

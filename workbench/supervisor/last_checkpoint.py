@@ -41,7 +41,7 @@ def end_learner(learner: Caller, group: ProcessGroup, timeout_s: float) -> str:
     return f"the learner ended with {ending}, without a last checkpoint{problem}"
 
 
-def at(checkpoint: Checkpoint, status: LearnerStatus | None) -> LearnerStatus:
+def at(checkpoint: Checkpoint, status: LearnerStatus) -> LearnerStatus:
     """The status with the counters of the checkpoint."""
     counters = {name: getattr(checkpoint, name) for name in ("frames", "steps", "updates", "time_s")}
-    return replace(status or LearnerStatus(), **counters)
+    return replace(status, **counters)

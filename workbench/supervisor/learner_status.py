@@ -20,6 +20,7 @@ class LearnerTracker:
         phase: what the learner did then.
         status: its last status; counters and means stay while a new learner has none yet. None: no status has come in
             this life of the supervisor.
+        at_start: what counts until then: the end of the life before, at the checkpoint from which the learner goes on.
         at: when it came, on the monotonic clock.
         mute: why an answer was no status, or "".
         stepped: actors that made a step in this life of the supervisor.
@@ -31,6 +32,7 @@ class LearnerTracker:
     def __init__(self) -> None:
         self.phase = LearnerPhase()
         self.status: LearnerStatus | None = None
+        self.at_start = LearnerStatus()
         self.at = time.monotonic()
         self.mute = ""
         self.stepped: set[int] = set()
@@ -86,11 +88,16 @@ class LearnerTracker:
 
     def current(self, learner: Life) -> LearnerStatus:
         """The last status; with all speeds 0 if it is old, or of an earlier life."""
-        status = self.status or LearnerStatus()
+        status = self.known
         return status if self.has_status_of(learner) and self.silent_s() <= STALLED_AFTER_S else status.standing_still()
 
     @property
+    def known(self) -> LearnerStatus:
+        """The last status, or what counts before the first."""
+        return self.status or self.at_start
+
+    @property
     def progress(self) -> Progress:
-        """The run's counters in the last status."""
-        status = self.status or LearnerStatus()
-        return Progress(int(status.frames), int(status.steps), int(status.updates), float(status.time_s))
+        """The run's counters as they are known."""
+        known = self.known
+        return Progress(int(known.frames), int(known.steps), int(known.updates), float(known.time_s))

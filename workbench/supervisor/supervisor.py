@@ -80,6 +80,8 @@ class Supervisor:
         self._tracker = LearnerTracker()
         self._endings = Endings(self._tracker)
         before = earlier_status(run) if self._life > 1 else {}
+        if newest := last_checkpoint.newest(run):
+            self._tracker.at_start = last_checkpoint.at(newest, LearnerStatus.from_json(before))
         self._budget = Budget(Spent.from_json(before), time.monotonic())
         self._course = Course.from_json(before or {"first_mean": record.get("first_mean")})
         self._trackers = Trackers(run, trackers.named(self.config.track), self.event)
@@ -390,7 +392,7 @@ class Supervisor:
         with self._guard:
             self.state, self._outcome = outcome.state, outcome
             if last is not None and last.frames >= self._tracker.progress.frames:
-                self._tracker.status = last_checkpoint.at(last, self._tracker.status)
+                self._tracker.status = last_checkpoint.at(last, self._tracker.known)
         data = {"error": outcome.error} if outcome.error else {}
         self.event(outcome.state if outcome.state != "stopped" else "stop", outcome.message, **data)
         deadline = time.monotonic() + _OUTCOME_S
