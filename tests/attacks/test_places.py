@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 
 import workbench as wb
-from tests.conftest import SMALL
+from tests.conftest import SMALL, eventually
 from workbench import rundir
 from workbench.errors import AccessDenied, RunNotFound, WorkbenchError
 from workbench.rundir import RunDirectory
@@ -43,7 +43,10 @@ print(run.stop().state)
                                   pytest.param("50 %41 ü", marks=pytest.mark.full)])
 def test_a_home_whose_name_means_something_in_an_address(home: Path, name: str) -> None:
     odd = home / name
-    assert python(LAUNCH, env={**os.environ, "WORKBENCH_HOME": str(odd)}).split() == ["training", "stopped"]
+    with tempfile.TemporaryDirectory(prefix="wb") as sockets:
+        env = {**os.environ, "WORKBENCH_HOME": str(odd), "TMPDIR": sockets}
+        assert python(LAUNCH, env=env).split() == ["training", "stopped"]
+        eventually(lambda: not list(Path(sockets).glob("rl-workbench-*")))
     assert not (odd / "runs" / "odd" / "control.sock").exists()
 
 

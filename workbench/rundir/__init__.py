@@ -217,6 +217,11 @@ class RunDirectory(RecordFolder):
         """The address of the learner of that rank on its own machine."""
         return self._socket(f"learner-{rank}.sock" if rank else "learner.sock")
 
+    def remove_sockets(self) -> None:
+        """Remove the folder that a long path's sockets have elsewhere, if no process listens there any more."""
+        with suppress(OSError):
+            _short_folder(self.path).rmdir()
+
     def memory_socket(self, rank: int = 0) -> str:
         """The path of the socket where actors ask the learner of that rank for memory to share."""
         return self._socket(f"memory-{rank}.sock" if rank else "memory.sock").removeprefix("unix:")
@@ -224,7 +229,7 @@ class RunDirectory(RecordFolder):
     def _socket(self, name: str) -> str:
         path = self.path / name
         if len(os.fsencode(path)) > _LONGEST_SOCKET_PATH or not _IN_ADDRESSES.fullmatch(str(path)):
-            path = _short_folder(self.path) / name
+            path = _checked(_short_folder(self.path)) / name
         return f"unix:{path}"
 
     @property
@@ -304,12 +309,13 @@ def checked_record(record: dict[str, Any], path: Path) -> dict[str, Any]:
 
 
 def _short_folder(run: Path) -> Path:
-    """The folder for the sockets of a run whose path is too long for one, or means something else in an address.
-
-    Raises AccessDenied if another user made it, who could listen there.
-    """
+    """The folder for the sockets of a run whose path is too long for one, or means something else in an address."""
     digest = hashlib.sha256(os.fsencode(run)).hexdigest()[:16]
-    folder = Path(tempfile.gettempdir()) / f"rl-workbench-{os.getuid()}-{digest}"
+    return Path(tempfile.gettempdir()) / f"rl-workbench-{os.getuid()}-{digest}"
+
+
+def _checked(folder: Path) -> Path:
+    """The folder, made where it is not there. Raises AccessDenied if another user made it, who could listen there."""
     with suppress(FileExistsError):
         folder.mkdir(mode=0o700)
     status = folder.lstat()
