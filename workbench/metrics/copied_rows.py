@@ -14,13 +14,14 @@ from typing import Any
 
 from workbench.errors import StorageFailed
 from workbench.metrics import schema, series
+from workbench.metrics.schema import COUNTERS
 
 MOST_ROWS = 20_000  # of all tables in one answer
 _MOST_AT_ONCE = {"events": 500}  # which may hold long tracebacks
 _MOST_NAMES = 10_000
 _LONGEST_NAME = 1000
 _LONGEST_TEXT = 2**22
-_PROGRESS = "frames, steps, updates, time_s"
+_PROGRESS = ", ".join(COUNTERS)
 _COLUMNS = {  # of the tables whose rows have an id
     "events": f"id, time, kind, message, {_PROGRESS}, data",
     "episodes": f"id, {_PROGRESS}, kind, env_id, episode_return, length_steps, score",

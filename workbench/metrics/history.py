@@ -15,9 +15,8 @@ import numpy as np
 
 from workbench.metrics import series
 from workbench.metrics.reader import MetricsReader
+from workbench.metrics.schema import COUNTERS
 from workbench.metrics.series import Array, Series
-
-_ROW = ("frames", "steps", "updates", "time_s", "value")
 
 
 class History:
@@ -85,4 +84,4 @@ class History:
 
 def _continues(before: Series, after: Series) -> bool:
     """Whether `after` begins with the last row of `before`."""
-    return all(np.array_equal(before[name][-1:], after[name][:1], equal_nan=True) for name in _ROW)
+    return all(np.array_equal(before[name][-1:], after[name][:1], equal_nan=True) for name in (*COUNTERS, "value"))

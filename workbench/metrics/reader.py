@@ -16,6 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from workbench.metrics import schema, series
+from workbench.metrics.schema import COUNTERS
 from workbench.metrics.series import Series
 from workbench.rundir.files import decoded
 
@@ -23,8 +24,7 @@ P = ParamSpec("P")
 R = TypeVar("R")
 
 _MOST_EVENTS = 100_000
-_PROGRESS = ("frames", "steps", "updates", "time_s")
-_EVENT = ("id", "time", "kind", "message", *_PROGRESS, "data")
+_EVENT = ("id", "time", "kind", "message", *COUNTERS, "data")
 
 
 def _decoding(method: Callable[Concatenate[MetricsReader, P], R]) -> Callable[Concatenate[MetricsReader, P], R]:
@@ -111,7 +111,7 @@ class MetricsReader:
 
         The score is NaN if the environment has none.
         """
-        names = ("id", *_PROGRESS, "kind", "env_id", "episode_return", "length_steps", "score")
+        names = ("id", *COUNTERS, "kind", "env_id", "episode_return", "length_steps", "score")
         rows = self._rows(f"SELECT {', '.join(names)} FROM episodes WHERE id > ? ORDER BY id", since_id)
         columns = zip(*rows, strict=True) if rows else ((),) * len(names)
         dtypes: dict[str, type] = {
@@ -135,12 +135,12 @@ class MetricsReader:
     @_decoding
     def distribution(self, name: str) -> dict[str, Any] | None:
         """The newest histogram of that name: edges float64 [N+1], counts int64 [N], frames ... time_s; or None."""
-        rows = self._rows(f"SELECT edges, counts, {', '.join(_PROGRESS)} FROM distributions WHERE name = ?", name)
+        rows = self._rows(f"SELECT edges, counts, {', '.join(COUNTERS)} FROM distributions WHERE name = ?", name)
         if not rows:
             return None
         edges, counts, *progress = rows[0]
         bins = {"edges": np.array(json.loads(edges), np.float64), "counts": np.array(json.loads(counts), np.int64)}
-        return {**bins, **dict(zip(_PROGRESS, progress, strict=True))}
+        return {**bins, **dict(zip(COUNTERS, progress, strict=True))}
 
     @_decoding
     def status(self) -> tuple[dict[str, Any], float] | None:
@@ -158,6 +158,6 @@ def _event(row: dict[str, Any]) -> dict[str, Any]:
     if not 0 <= row["time"] < 2**33:
         raise ValueError(f"an event at {row['time']!r:.50} s")
     progress = {name: None if row[name] is None else float(row[name]) if name == "time_s" else int(row[name])
-                for name in _PROGRESS}
+                for name in COUNTERS}
     return {**row, **progress, "id": int(row["id"]), "time": float(row["time"]), "kind": str(row["kind"]),
             "message": str(row["message"]), "data": dict(decoded(row["data"]))}

@@ -14,7 +14,7 @@ import stat
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
 
@@ -74,6 +74,9 @@ class Progress:
     def columns(self) -> tuple[int, int, int, float]:
         """The four as plain numbers, in the order of the tables."""
         return int(self.frames), int(self.steps), int(self.updates), float(self.time_s)
+
+
+COUNTERS = tuple(field.name for field in fields(Progress))
 
 
 def open_for_writing(path: Path, *, wait_s: float = WRITER_TIMEOUT_S) -> sqlite3.Connection:

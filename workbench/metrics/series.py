@@ -19,6 +19,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from workbench.metrics.schema import COUNTERS
+
 Row = tuple[int, int, int, float, float]  # frames, steps, updates, time_s, value
 Array = npt.NDArray[Any]
 Series = dict[str, Array]
@@ -32,6 +34,7 @@ _RESTORES = """SELECT length.key, event.frames, event.updates, length.value
     WHERE event.kind = 'restore' AND length.key IN (SELECT value FROM json_each(?)) AND length.type = 'integer'
         AND typeof(event.frames) = 'integer' AND typeof(event.updates) = 'integer'
     ORDER BY event.id DESC LIMIT ?"""
+_ROW = (*COUNTERS, "value")
 _MOST_ROWS = 2**53
 _SUM_OF_ROWS = """SELECT count(value), total(value) FROM metrics
     WHERE name_id = ? AND row BETWEEN ? AND ? AND abs(value) < 9e999"""
@@ -208,7 +211,7 @@ def means(connection: sqlite3.Connection, name: str, *, points: int) -> Series:
         {"id": name_id, "points": points, "all": max(points, _last_row(connection, name_id) + 1)},
     )
     columns = np.array(list(rows), dtype=np.float64).reshape(-1, 5).T
-    return dict(zip(("frames", "steps", "updates", "time_s", "value"), columns, strict=True))
+    return dict(zip(_ROW, columns, strict=True))
 
 
 def empty() -> Series:
@@ -219,10 +222,9 @@ def empty() -> Series:
 def _arrays(rows: Iterable[Row]) -> Series:
     # A double holds whole numbers up to 9e15 exactly; total_frames is at most 1e13.
     columns = np.array(list(rows), dtype=np.float64).reshape(-1, 5).T
-    names = ("frames", "steps", "updates", "time_s", "value")
     with np.errstate(invalid="ignore"):  # a stranger's counts may be beyond any integer
         return {name: column.astype(np.int64 if at < 3 else np.float64) for at, (name, column) in
-                enumerate(zip(names, columns, strict=True))}
+                enumerate(zip(_ROW, columns, strict=True))}
 
 
 def _name_id(connection: sqlite3.Connection, name: str) -> int | None:

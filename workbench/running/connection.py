@@ -13,7 +13,7 @@ from typing import Any
 
 from workbench import checkpoints, rundir
 from workbench.errors import AccessDenied, ConnectionLost, RunNotAlive, WorkbenchError
-from workbench.metrics import MetricsReader
+from workbench.metrics import COUNTERS, MetricsReader
 from workbench.metrics.status import RunStatus
 from workbench.rundir import ENDED, RunDirectory, lock
 from workbench.supervisor import stopping_rules
@@ -153,7 +153,7 @@ def _of_last_checkpoint(directory: RunDirectory, status: RunStatus) -> dict[str,
     newest = next(reversed(checkpoints.every(directory.checkpoints)), None)
     if newest is None or newest.frames <= status.frames:
         return {}
-    return {name: getattr(newest, name) for name in ("frames", "steps", "updates", "time_s")}
+    return {name: getattr(newest, name) for name in COUNTERS}
 
 
 def resuming(directory: RunDirectory, state: str) -> str:

@@ -21,7 +21,7 @@ from workbench.errors import (
     missing_attribute,
     printable,
 )
-from workbench.metrics import MetricsReader
+from workbench.metrics import COUNTERS, MetricsReader
 from workbench.metrics.collapse import LEAST_EPISODES
 from workbench.metrics.flights import Flights
 from workbench.metrics.status import RunStatus
@@ -141,7 +141,7 @@ class Run:
         import pandas as pd
 
         checked(self._directory)
-        columns = ["time", "kind", "message", "frames", "steps", "updates", "time_s", "data"]
+        columns = ["time", "kind", "message", *COUNTERS, "data"]
         table = pd.DataFrame(self._reader.events(), columns=columns)
         table["time"] = pd.to_datetime(table["time"], unit="s")
         table["message"] = table["message"].map(printable)

@@ -8,6 +8,7 @@ from dataclasses import replace
 from workbench import checkpoints
 from workbench.checkpoints import Checkpoint
 from workbench.errors import ConnectionLost, WorkbenchError
+from workbench.metrics import COUNTERS
 from workbench.metrics.status import LearnerStatus
 from workbench.rundir import RunDirectory
 from workbench.supervisor.process_group import ProcessGroup
@@ -43,5 +44,5 @@ def end_learner(learner: Caller, group: ProcessGroup, timeout_s: float) -> str:
 
 def at(checkpoint: Checkpoint, status: LearnerStatus) -> LearnerStatus:
     """The status with the counters of the checkpoint."""
-    counters = {name: getattr(checkpoint, name) for name in ("frames", "steps", "updates", "time_s")}
+    counters = {name: getattr(checkpoint, name) for name in COUNTERS}
     return replace(status, **counters)
