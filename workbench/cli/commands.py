@@ -321,7 +321,7 @@ def _scale(args: argparse.Namespace) -> None:
 
 
 def _fork(args: argparse.Namespace) -> None:
-    from workbench.running.starting import run_and_checkpoint
+    from workbench.running.choosing import run_and_checkpoint
 
     checkpoint = args.checkpoint
     if not checkpoint and (one := run_and_checkpoint(args.name))[1]:

@@ -24,7 +24,7 @@ from workbench.playing import action_words, store, worker_process
 from workbench.playing.observation_edit import change_of, in_words
 from workbench.rundir import RunDirectory
 from workbench.rundir.files import check_unlinked
-from workbench.running.starting import to_play
+from workbench.running.choosing import to_play
 from workbench.trajectory import Array, EnvironmentSpec
 
 if TYPE_CHECKING:

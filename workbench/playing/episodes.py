@@ -18,7 +18,7 @@ from workbench.playing.branching import MAX_STEPS
 from workbench.playing.evaluating import evaluation_log
 from workbench.playing.evaluating.evaluation import Evaluation
 from workbench.playing.rollout import Rollout, load
-from workbench.running.starting import to_play
+from workbench.running.choosing import to_play
 
 if TYPE_CHECKING:
     from workbench.running.handle import Run

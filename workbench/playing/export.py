@@ -16,9 +16,9 @@ from workbench.playing.episodes import rollout
 from workbench.playing.evaluating.evaluation import Evaluation
 from workbench.rundir import write_atomically
 from workbench.running.card.model_card import FILE, FILM, left_out, model_card
+from workbench.running.choosing import chosen_checkpoint
 from workbench.running.handle import Run
 from workbench.running.progress import notify
-from workbench.running.starting import chosen_checkpoint
 
 if TYPE_CHECKING:
     from workbench.policies.gymnasium_policy import Policy

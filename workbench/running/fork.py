@@ -20,17 +20,9 @@ from workbench.errors import InvalidInput, RunExists, RunNotAlive, UnknownName, 
 from workbench.replay import demonstration_file
 from workbench.rundir import RunDirectory, sealed
 from workbench.running import waiting
+from workbench.running.choosing import chosen_checkpoint, newest_checkpoint, run_and_checkpoint
 from workbench.running.connection import Control, stored_status
-from workbench.running.starting import (
-    check_name,
-    chosen_checkpoint,
-    created,
-    moved_to,
-    new_record,
-    newest_checkpoint,
-    run_and_checkpoint,
-    with_opponent,
-)
+from workbench.running.starting import check_name, created, moved_to, new_record, with_opponent
 
 if TYPE_CHECKING:
     from workbench.running.handle import Run

@@ -19,6 +19,7 @@ from workbench.launchers.contract import Launched, Launcher
 from workbench.rundir import RunDirectory, sealed
 from workbench.rundir.files import make_private, write_atomically
 from workbench.running import demonstrating, remote, waiting
+from workbench.running.choosing import chosen_checkpoint
 from workbench.running.connection import Control, stored_status
 from workbench.running.handle import Run, attach
 from workbench.running.progress import notify
@@ -29,7 +30,6 @@ from workbench.running.starting import (
     check_goes_on,
     check_parent,
     checked_config,
-    chosen_checkpoint,
     created,
     moved_to,
     new_record,

@@ -4,26 +4,22 @@ is started."""
 from __future__ import annotations
 
 import importlib.metadata
-import os
 import platform
 import re
 import time
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from contextlib import closing, contextmanager, suppress
-from dataclasses import replace
+from contextlib import contextmanager, suppress
 from itertools import count
 from pathlib import Path
 from typing import Any
 
 from workbench import checkpoints, environments, imports, launchers, rundir
-from workbench.checkpoints import Checkpoint
-from workbench.config import NETWORKS, REPLAY_S, RunConfig, settings
+from workbench.config import NETWORKS, RunConfig, settings
 from workbench.config.own_algorithm import misspelt, named_algorithm
 from workbench.environments.adapters import code_by_value, edited_modules, sent_modules
 from workbench.environments.adapters.wrapping import Wrapped, Wrapper, checked_wrappers
 from workbench.environments.presets import NONE, preset_of, with_preset
 from workbench.errors import (
-    CheckpointCorrupt,
     ConnectionLost,
     InvalidInput,
     RunExists,
@@ -35,19 +31,17 @@ from workbench.errors import (
 )
 from workbench.launchers.contract import Launched, Launcher
 from workbench.metrics.status import RunStatus
-from workbench.rundir import ENDED, OfRun, Parent, RunDirectory, lock, sealed
-from workbench.rundir.files import check_unlinked
+from workbench.rundir import ENDED, Parent, RunDirectory, lock, sealed
 from workbench.running import machine_info, waiting
-from workbench.running.connection import Control, checked, stored_status
+from workbench.running.choosing import chosen_checkpoint
+from workbench.running.connection import Control, stored_status
 from workbench.running.progress import notify
 from workbench.supervisor import stopping_rules
-from workbench.tables import named
 
 Factory = Callable[..., Any]
 
 _LAST_COPY_S = 660.0  # to storage, of a run that has ended: a minute more than its supervisor takes
 _SUPERVISOR_S = 180.0  # to start on a busy machine, with up to 10 s until the processes of a dead one have ended
-_ONE = re.compile(r"(?P<run>.+)@(?P<name>[^/@]+)")  # a checkpoint by its run and its folder's name
 RUN_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
 
 
@@ -134,103 +128,6 @@ def _label(factory: Any) -> str:
         raise InvalidInput(
             f"environment={factory!r:.100} must be a name or something that makes an environment{remedy}")
     return str(getattr(factory, "__name__", type(factory).__name__)).strip("<>")
-
-
-def chosen_checkpoint(source: Checkpoint | OfRun | str | Path, *, trust_code: bool = False) -> Checkpoint:
-    """The checkpoint itself, one by its folder or as "RUN@NAME", or the one that a run stands for; verified.
-
-    A run stands for its last good checkpoint; once its return has collapsed, for its best (`Run.best`). It is said
-    which. A live run without a checkpoint writes one now. `trust_code`: see `rundir.sealed`. Raises InvalidInput.
-    """
-    trust_code = sealed.TRUST.check(trust_code)
-    if not isinstance(source, Checkpoint | OfRun | str | Path):
-        raise InvalidInput(f"{source!r:.100} is no checkpoint and no run: give one, its name, or its folder.")
-    if isinstance(source, OfRun):
-        checkpoint = _stands_for(source.directory)
-    elif isinstance(source, str) and (one := run_and_checkpoint(source))[1]:
-        listed = {known.path.name: known for known in checkpoints.every(_run_of(one[0]).checkpoints)}
-        checkpoint = named(one[1], "checkpoint", listed)
-        checkpoint.verify(replay=False)
-    elif not isinstance(source, Checkpoint) and not os.path.exists(f"{os.path.expanduser(source)}/meta.json"):
-        checkpoint = _stands_for(_run_of(source))
-    else:
-        checkpoint = source if isinstance(source, Checkpoint) else checkpoints.at(Path(source))
-        checkpoint.verify(replay=False)
-    return replace(checkpoint, trust_code=trust_code)
-
-
-def run_and_checkpoint(source: str) -> tuple[str, str]:
-    """The two halves of "RUN@NAME"; (source, "") for anything else, such as a folder that is there."""
-    one = _ONE.fullmatch(source)
-    return (one["run"], one["name"]) if one and not Path(source).expanduser().exists() else (source, "")
-
-
-def to_play(source: Checkpoint | OfRun | str | Path, *, trust_code: bool) -> Checkpoint:
-    """The `chosen_checkpoint`, to be played in its environment.
-
-    Raises AccessDenied, before a process is started, for code that this process would refuse (`rundir.sealed`).
-    """
-    checkpoint = chosen_checkpoint(source, trust_code=trust_code)
-    run = RunDirectory(checkpoint.path.parents[1])
-    if run.record.exists():
-        check_unlinked(run.path)  # rollouts are written there
-        sealed.all_code(run.code, trust_code=trust_code)
-    sealed.check_module(run.code, checkpoint.config.environment, trust_code=trust_code)
-    return checkpoint
-
-
-def _stands_for(run: RunDirectory) -> Checkpoint:
-    """The checkpoint that a run stands for, which is said to the caller."""
-    if stored_status(checked(run)).collapsed and (best := best_checkpoint(run)) is not None:
-        notify(f"Taking the best checkpoint of {run.name}, at {best.frames:,} frames ({checkpoints.standing(best)}): "
-               f"its return has collapsed since. wb.attach({run.name!r}).checkpoints lists the others.")
-        return best
-    last = _newest_or_first(run)
-    later = ""
-    if lock.is_alive(run) and (frames := stored_status(run).frames) > last.frames:
-        later = f" The run is at {frames:,} now; wb.attach({run.name!r}).checkpoint() makes a newer one."
-    notify(f"Taking the last checkpoint of {run.name}, at {last.frames:,} frames.{later}")
-    return last
-
-
-def best_checkpoint(run: RunDirectory) -> Checkpoint | None:
-    """The best of a run's good checkpoints (see `Run.best`); its replay is not checked."""
-    candidates = checkpoints.every(run.checkpoints)
-    while (best := checkpoints.best(candidates)) is not None:
-        try:
-            best.verify(replay=False)
-            return best
-        except CheckpointCorrupt:
-            candidates.remove(best)
-    return None
-
-
-def _newest_or_first(run: RunDirectory) -> Checkpoint:
-    if checkpoints.every(checked(run).checkpoints) or not lock.is_alive(run):
-        return newest_checkpoint(run)
-    with closing(Control(run)) as control:
-        return waiting.written_checkpoint(control, "requested", replay=None, timeout_s=REPLAY_S)
-
-
-def newest_checkpoint(directory: RunDirectory) -> Checkpoint:
-    """A run's newest good checkpoint; its replay is not checked. Raises InvalidInput."""
-    newest, problems = checkpoints.newest_good(directory.checkpoints, replay=False)
-    if newest is None:
-        error = directory.read().get("error")
-        first_line = error["message"].strip().partition("\n")[0] if error else ""
-        why = f"It failed: {error['type']}: {first_line}" if error else ""
-        raise InvalidInput(" ".join([f"{directory.name} has no good checkpoint yet.", *problems, why]).strip())
-    return newest
-
-
-def _run_of(name: str | Path) -> RunDirectory:
-    path = Path(os.path.expanduser(name))
-    if path.suffix.lower() == ".zip" and path.is_file():
-        raise InvalidInput(f"{path} is packed. Unzip it, and give the folder.")
-    if path.is_absolute() and not os.path.exists(path / "run.json"):
-        raise InvalidInput(f"there is no checkpoint in {path}. Give a run, its name, or the folder of one of its "
-                           "checkpoints, such as run.checkpoints[-1].path.")
-    return rundir.find(name)
 
 
 def check_parent(directory: RunDirectory) -> None:

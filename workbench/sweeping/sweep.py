@@ -29,7 +29,7 @@ from workbench.errors import (
     checked_arguments,
 )
 from workbench.playing.rollout import Rollout
-from workbench.running import demonstrating, starting
+from workbench.running import choosing, demonstrating, starting
 from workbench.running.handle import Run
 from workbench.running.progress import notify
 from workbench.supervisor import stopping_rules
@@ -132,7 +132,7 @@ def sweep(
     launchers.checked(launchers.by_name(launcher), config)
     starting.names_in_storage(config.storage)  # it can be reached
     keep_demonstrations = demonstrating.checked(demonstrations, config)
-    weights = None if checkpoint is None else starting.chosen_checkpoint(checkpoint)
+    weights = None if checkpoint is None else choosing.chosen_checkpoint(checkpoint)
     parent = None if weights is None else rundir.parent_of(weights.path, take="weights")
     record = {
         "created": time.time(), "state": "starting", "error": None, "config": config.to_json(),

@@ -19,8 +19,9 @@ from workbench.playing.by_hand.keyboard import KeyMap, keymap
 from workbench.playing.rollout import Rollout, load
 from workbench.playing.store import JOURNAL, read_journal
 from workbench.rundir import sealed
+from workbench.running.choosing import to_play
 from workbench.running.handle import Run
-from workbench.running.starting import stem_of, to_play
+from workbench.running.starting import stem_of
 from workbench.tables import plain
 from workbench.trajectory import EnvironmentSpec
 
