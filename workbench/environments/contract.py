@@ -141,6 +141,8 @@ def checked_actions(actions: Array, spec: EnvironmentSpec, num_envs: int) -> Arr
         if np.count_nonzero(in_range) != in_range.size:
             raise ShapeMismatch(f"{spec.name}: action {actions[~in_range][0]} is not in [-1, 1].")
         return actions.astype(np.float32, copy=False)
+    if action_spec.kind == "categorical" and min(listed := actions.tolist()) >= 0 and max(listed) < spec.num_actions:
+        return actions.astype(np.int64, copy=False)  # a few numbers are checked sooner in a list
     out_of_range = (actions < 0) | (actions >= _sizes(action_spec))
     if np.count_nonzero(out_of_range):
         position = tuple(np.argwhere(out_of_range)[0])

@@ -130,8 +130,8 @@ class _Shifted:
         self._shifts = np.any(start)
 
     def __call__(self, actions: Array) -> Array:
-        native = actions + self._start if self._shifts else actions
-        return native.astype(self._dtype).reshape(len(native), *self._shape)  # always a copy
+        native = (actions + self._start if self._shifts else actions).astype(self._dtype)  # always a copy
+        return native.reshape(len(native), *self._shape) if self._shape else native
 
 
 class _Stretched:

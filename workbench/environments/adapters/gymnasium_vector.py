@@ -64,7 +64,8 @@ class GymnasiumVector(WithEndings):
         self.spec = spec_of(name, self._layout, actions)
         self.left_out = self._layout.left_out
         self._observation: Array | None = None  # the last one
-        self._sharing: bool | None = None  # whether environments write into one array; None: unknown before a step
+        # Whether environments write into one array, so that each one's is copied; None: unknown before a step.
+        self._sharing: bool | None = None
         self.fps = frames_per_second(first)
         without_display(first)
 
@@ -80,39 +81,39 @@ class GymnasiumVector(WithEndings):
     def reset_each(self, seeds: Array) -> StepBatch:
         """As `reset`, with a seed for each environment."""
         self._endings = {}
-        batch = first_step(self._empty(self.num_envs))
-        observations = [self._unshared(self._reset_one(index, seed)) for index, seed in enumerate(seeds.tolist())]
-        self._place_all(observations, batch)
-        return batch
+        observations = [copy.deepcopy(self._reset_one(index, seed)) for index, seed in enumerate(seeds.tolist())]
+        return first_step(self._placed(observations, lambda index: "reset"))
 
     def step(self, actions: Array) -> StepBatch:
         """Returns the step after `actions`."""
         native_actions = self._to_native(checked_actions(actions, self.spec, self.num_envs))
-        batch = StepBatch(
-            self._empty(self.num_envs), np.zeros(self.num_envs, np.float32), np.zeros(self.num_envs, np.uint8))
         observations: list[Any] = []
         originals: list[Any] = []  # as returned, to find out whether environments share arrays
+        rewards: list[float] = []
+        flags = np.zeros(self.num_envs, np.uint8)
         finals: dict[int, Array] = {}
         self._endings = {}
         for index, action in enumerate(each_of(native_actions, self.num_envs)):
-            observation, batch.reward[index], terminated, truncated = self._step_one(index, action)
+            observation, reward, terminated, truncated = self._step_one(index, action)
             if terminated or truncated:
-                batch.flags[index] = _ENDED if terminated else _CUT_OFF
+                flags[index] = _ENDED if terminated else _CUT_OFF
                 final = self._final(index, observation)
                 if not terminated:
                     finals[index] = final
                 observation = self._reset_one(index, None)
-            observations.append(self._unshared(observation))
+            rewards.append(reward)
+            observations.append(observation if self._sharing is False else copy.deepcopy(observation))
             if self._sharing is None:
                 originals.append(observation)
         if self._sharing is None:
             with suppress(LookupError, TypeError):  # a wrong observation, which raises below
                 self._sharing = any(_repeats(_leaves(originals, member.path)) for member in self._layout.members)
+        rows = self._placed(observations, lambda index: "reset" if flags[index] else "step")
+        batch = StepBatch(rows, np.array(rewards, np.float32), flags)
         if finals:
             batch.final_index = np.fromiter(finals, np.int32)
             batch.final_observation = np.stack(list(finals.values()))
             self._check_finite(batch.final_observation, lambda row: (int(batch.final_index[row]), "step"))
-        self._place_all(observations, batch)
         return batch
 
     def render(self, index: int) -> Array | None:
@@ -178,25 +179,25 @@ class GymnasiumVector(WithEndings):
             raise self._broken(index, "reset", f"it must return (observation, info), not {short(result)}")
         return result[0]
 
-    def _unshared(self, observation: Any) -> Any:
-        """The observation, or a copy if another environment may write into it before all are placed."""
-        return observation if self._sharing is False else copy.deepcopy(observation)
-
-    def _place_all(self, observations: list[Any], batch: StepBatch) -> None:
-        """Writes the observations of all environments into the rows of `batch`.
+    def _placed(self, observations: list[Any], where: Callable[[int], str]) -> Array:
+        """The observations of all environments as rows; `where(index)`: the method that returned one.
 
         All at once costs little more than one. If that fails, writing them one by one finds the wrong one.
         """
-        rows, layout = batch.observation, self._layout
+        rows, layout = self._empty(self.num_envs), self._layout
         try:
             for member in layout.members:
-                target = member.view(rows) if layout.parts else rows
-                member.place(np.array(_leaves(observations, member.path)), target, (self.num_envs,))
+                stacked = np.array(_leaves(observations, member.path))
+                if layout.is_plain and stacked.dtype == rows.dtype and stacked.shape == rows.shape:
+                    rows = stacked
+                else:
+                    member.place(stacked, member.view(rows) if layout.parts else rows, (self.num_envs,))
         except (TypeError, ValueError, LookupError):
             for index, observation in enumerate(observations):
-                self._place(index, _where(batch, index), observation, rows[index])
-        self._check_finite(rows, lambda row: (row, _where(batch, row)))
+                self._place(index, where(index), observation, rows[index])
+        self._check_finite(rows, lambda row: (row, where(row)))
         self._observation = rows
+        return rows
 
     def _place(self, index: int, where: str, observation: Any, row: Array) -> None:
         try:
@@ -224,11 +225,6 @@ class GymnasiumVector(WithEndings):
 
     def _broken(self, index: int, where: str, rule: str) -> EnvironmentFailed:
         return broken(self._name, self._first_index + index, where, rule)
-
-
-def _where(batch: StepBatch, index: int) -> str:
-    """The method that returned the observation of environment `index`."""
-    return "reset" if batch.flags[index] & Flags.START else "step"
 
 
 def _leaves(observations: list[Any], path: tuple[Any, ...]) -> list[Any]:

@@ -102,6 +102,11 @@ class Layout:
     parts: tuple[Part, ...]
     left_out: tuple[str, ...]
 
+    @property
+    def is_plain(self) -> bool:
+        """Whether observations of the space's own dtype and shape are rows as they are."""
+        return not self.parts and self.members[0].convert is None
+
     def place(self, observation: Any, rows: Array, lead: tuple[int, ...] = ()) -> None:
         """Writes `observation`, or [*lead] of them in the structure of one, into `rows` [*lead, *shape].
 
