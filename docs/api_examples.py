@@ -124,7 +124,6 @@ EXAMPLES = {
     "Rollout.episode_score": "rollout.episode_score",
     "Rollout.explains_what_frames_do_not_show": "rollout.explains_what_frames_do_not_show",
     "Rollout.family": "len(rollout.family)",
-    "Rollout.jpegs": "first, *rest = rollout.jpegs()",
     "Rollout.observations": "rollout.observations.shape",
     "Rollout.parent": "rollout.parent",
     "Rollout.pictures": "mime, files = rollout.pictures()",

@@ -227,14 +227,6 @@ class Rollout:
             return self.frames.mime, [self.frames.encoded(index) for index in range(len(self.frames))]
         return "image/png", [store.as_png(frame) for frame in self.frames]
 
-    def jpegs(self) -> list[bytes]:
-        """The frames as JPEG of quality 90, 4:4:4. `pictures` is faster for frames stored as PNG."""
-        kind, files = self.pictures()
-        if kind == "image/jpeg":
-            return files
-        assert self.frames is not None
-        return [store.as_jpeg(frame) for frame in self.frames]
-
     def save(self, path: str | Path, *, fps: float | None = None, overlay: bool = False) -> Path:
         """Write the episode as a film, .mp4 (H.264) or .gif, and return its path.
 

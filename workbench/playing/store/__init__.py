@@ -14,7 +14,7 @@ from workbench.playing.store.branch_point import (
 )
 from workbench.playing.store.contract import spec_of
 from workbench.playing.store.journal import JOURNAL, Journal, Step, read_journal
-from workbench.playing.store.pictures import MIME, StoredFrames, as_jpeg, as_png
+from workbench.playing.store.pictures import MIME, StoredFrames, as_png
 from workbench.playing.store.rollout_folder import (
     FRAMES,
     RECORD,
@@ -29,6 +29,6 @@ from workbench.playing.store.rollout_folder import (
 
 __all__ = [
     "FRAMES", "JOURNAL", "MIME", "RECORD", "BranchPoint", "Journal", "RolloutWriter", "Step", "Stored", "StoredFrames",
-    "as_jpeg", "as_png", "folder_of_branches", "folder_of_parent", "is_rollout", "of_record", "read", "read_journal",
+    "as_png", "folder_of_branches", "folder_of_parent", "is_rollout", "of_record", "read", "read_journal",
     "replacing", "rollout_path", "scratch_beside", "spec_of",
 ]  # fmt: skip
