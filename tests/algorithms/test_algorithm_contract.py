@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import gymnasium
 import pytest
@@ -223,7 +223,45 @@ class Leaves(Good):
         raise SystemExit
 
 
+class SetsNothingUp(Good):
+    def __init__(self, config: Any, *, spec: Any) -> None:
+        self.count = 0
+
+
+class TakesItsGradient(Good):
+    def loss(self, network: Any, *, batch: Any, config: Any) -> wb.Loss:
+        total = self.outputs(network, batch).value.mean()
+        total.backward()  # type: ignore[no-untyped-call]
+        return wb.Loss(total, {})
+
+
+class TrainsNoHead(Good):
+    def __init__(self, config: Any, *, spec: Any) -> None:
+        super().__init__(config, spec=spec)
+        self.head = torch.nn.Linear(4, 2)
+
+    def loss(self, network: Any, *, batch: Any, config: Any) -> wb.Loss:
+        loss = super().loss(network, batch=batch, config=config)
+        return loss._replace(total=loss.total + self.head(batch.observation).square().mean())
+
+
+class NamesTheRunsMetric(Good):
+    def loss(self, network: Any, *, batch: Any, config: Any) -> wb.Loss:
+        loss = super().loss(network, batch=batch, config=config)
+        return loss._replace(scalars={"episode_return": loss.total.detach()})
+
+
+class OtherShapes(Good):
+    def loss(self, network: Any, *, batch: Any, config: Any) -> wb.Loss:
+        return wb.Loss((self.outputs(network, batch).value[:-1] - batch.reward).mean(), {})
+
+
 BROKEN = {
+    SetsNothingUp: r"its __init__ leaves out super\(\).__init__\(config, spec=spec\), which comes first",
+    TakesItsGradient: r"loss\(...\) takes the gradient itself. It returns the loss; the learner calls backward\(\)",
+    TrainsNoHead: r"loss\(...\) depends on weights of shape \(2,\), \(2, 4\) that nothing trains",
+    NamesTheRunsMetric: r"Loss.scalars\['episode_return'\] has the name of a metric that every run has. Rename it",
+    OtherShapes: r"whose batch has T \+ 1 = 6 steps of B = 3 unrolls, raised RuntimeError: The size of tensor a \(5\)",
     PartOfNobody: r"part 1 of rate_factors\(network, ...\) has a Parameter of shape \(4,\), which is a param",
     InTwoParts: r"names a Parameter of shape \(1,\) twice, in parts 0 and 1. A parameter learns at one rate",
     EmptyPart: r"part 0 of rate_factors\(network, ...\) has no parameters",
@@ -235,9 +273,9 @@ BROKEN = {
     AllFrozen: r"rate_factors\(network, ...\) freezes all parameters",
     ScalarsAreNone: "Loss.scalars and Loss.samples are tensors by name, not None",
     HeadsOfNumbers: "heads are an algorithms.Heads, not 3",
-    Leaves: r"loss\(network, batch=..., config=...\) raised SystemExit",
+    Leaves: r"loss\(network, batch=..., config=...\), whose batch has .* raised SystemExit",
     NoLoss: r"NoLoss has no method loss\(self, network, \*, batch, config\)",
-    Raises: r"loss\(network, batch=..., config=...\) raised ZeroDivisionError: a typo",
+    Raises: r"loss\(network, batch=..., config=...\), whose batch has .* raised ZeroDivisionError: a typo",
     Misspelt: r"raised AttributeError: 'OwnConfig' object has no attribute 'betta'\. Did you mean 'beta'\?",
     NoScalar: r"Loss.total is a float32 scalar to differentiate, not a float32 tensor of shape \(3,\)",
     Detached: "Loss.total has no gradient",
@@ -263,6 +301,64 @@ def test_an_algorithm_typed_here_keeps_the_rules() -> None:
     wb.check_algorithm(Good, lambda: gymnasium.make("Acrobot-v1"))
     with pytest.raises(InvalidInput, match="environment=3 must be the name of one, such as 'CartPole-v1', or a class"):
         wb.check_algorithm(Good, 3)  # type: ignore[arg-type]
+
+
+class Parts(gymnasium.Env):
+    """Observations of several kinds, which travel as bytes, and mixed actions."""
+
+    observation_space = gymnasium.spaces.Dict({
+        "place": gymnasium.spaces.Box(-1, 1, (3,)), "kind": gymnasium.spaces.Discrete(4),
+        "doors": gymnasium.spaces.MultiBinary(3)})
+    action_space = gymnasium.spaces.Tuple([gymnasium.spaces.Discrete(3), gymnasium.spaces.Box(-1, 1, (2,))])
+
+    def reset(self, *, seed: Any = None, options: Any = None) -> Any:
+        super().reset(seed=seed)
+        return self.observation_space.sample(), {}
+
+    def step(self, action: Any) -> Any:
+        return self.observation_space.sample(), 1.0, False, False, {}
+
+
+@pytest.mark.parametrize("algorithm", [Good, "ppo", "vtrace", "awr", "vmpo"])
+def test_observations_of_several_kinds_and_mixed_actions_keep_the_rules(algorithm: Any) -> None:
+    wb.check_algorithm(algorithm, Parts)
+
+
+class Predicts(Good):
+    """Reads an output that only a network of one's own has."""
+
+    class Output(NamedTuple):
+        policy_logits: torch.Tensor
+        value: torch.Tensor
+        guess: torch.Tensor
+
+    def loss(self, network: Any, *, batch: Any, config: Any) -> wb.Loss:
+        output = network(batch.observation, batch.previous_action, batch.reward, batch.start, batch.initial_state)[0]
+        loss = super().loss(network, batch=batch, config=config)
+        return loss._replace(total=loss.total + output.guess.square().mean())
+
+
+def with_a_guess(spec: Any) -> torch.nn.Module:
+    class Network(torch.nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.out = torch.nn.Linear(4, 4)
+
+        def initial_state(self, rows: int) -> tuple[torch.Tensor, ...]:
+            return ()
+
+        def forward(self, observation: Any, action: Any, reward: Any, start: Any, state: Any) -> Any:
+            logits, value, guess = self.out(observation).split((2, 1, 1), -1)
+            return Predicts.Output(logits, value[..., 0], guess[..., 0]), state
+
+    return Network()
+
+
+def test_an_additional_head_is_checked_with_the_network_that_has_it() -> None:
+    wb.check_algorithm(Predicts, network=with_a_guess)
+    wb.check_algorithm(Good, network="mlp")
+    with pytest.raises(AlgorithmFailed, match="has no attribute 'guess'"):
+        wb.check_algorithm(Predicts)
 
 
 @pytest.mark.parametrize("algorithm", BROKEN, ids=lambda algorithm: algorithm.__name__)

@@ -25,6 +25,7 @@ from workbench.algorithms.returned import is_tensor, rule, said_of
 from workbench.config import ReplayConfig, RunConfig, settings
 from workbench.config.own_algorithm import named_algorithm
 from workbench.errors import AlgorithmFailed, InvalidInput, WorkbenchError
+from workbench.metrics.meanings import METRICS
 from workbench.networks import NetworkFactory
 from workbench.networks.normalization import undecorated
 from workbench.replay.unroll_fields import UnrollLayout
@@ -35,13 +36,15 @@ _FEW = {"batch_size": _ROWS, "unroll_length": _STEPS, "burn_in": 2, "lstm_size":
 
 
 def check_algorithm(
-    algorithm: str | type, environment: str | Callable[..., Any] = "CartPole-v1", **fields: Any
+    algorithm: str | type, environment: str | Callable[..., Any] = "CartPole-v1", *,
+    network: str | NetworkFactory | None = None, **fields: Any
 ) -> None:
     """Test an algorithm on the spaces of an environment, on the CPU of this process; nothing is started.
 
     Args:
         algorithm: its name, or a class that derives from `wb.Algorithm`.
         environment: a name, or a class or function that makes one, as for `wb.launch`.
+        network: likewise.
         fields: of the algorithm.
 
     Raises:
@@ -58,12 +61,14 @@ def check_algorithm(
         raise InvalidInput(f"algorithm={algorithm!r:.100} must be a class that derives from wb.Algorithm.")
     name, description = named_algorithm(algorithm, taken=settings(RunConfig))
     factory, label = (None, environment) if isinstance(environment, str) else (environment, "your environment")
+    if not callable(network):
+        fields["network"] = network
     config = RunConfig.build(label, algorithm=name, own_algorithm=description, **fields)
     vector = environments.make_configured(config, num_envs=1, seed=0, factory=factory)
     spec = vector.spec
     vector.close()
     with torch.random.fork_rng(devices=[]):
-        check_class(own, smaller(config, but=fields), spec=spec)
+        check_class(own, smaller(config, but=fields), spec=spec, factory=network if callable(network) else None)
 
 
 def check_class(
@@ -72,6 +77,7 @@ def check_class(
     """Test the algorithm of a run, of the class `own` where a user wrote it, with a new network. Raises as `check`."""
     with _naming("its constructor"):
         built = algorithms.build(config, spec=spec, own=own)
+    rule(hasattr(built, "spec"), "its __init__ leaves out super().__init__(config, spec=spec), which comes first.")
     with _naming("heads and overlap"):
         heads, overlap = built.heads, built.overlap
     rule(isinstance(heads, Heads), f"heads are an algorithms.Heads, not {said_of(heads)}.")
@@ -180,6 +186,12 @@ def _unroll(layout: UnrollLayout, random: np.random.Generator, acted: Callable[[
         arrays[name] = values.astype(dtype)
     if spec.observation_dtype == "uint8":
         arrays["observation"] = random.integers(0, 256, arrays["observation"].shape).astype(np.uint8)
+    begin = 0
+    for part in spec.parts:
+        if part.dtype == "float32":  # whose bytes are numbers
+            member = arrays["observation"][:, begin : begin + part.wire_bytes].view(np.float32)
+            member[...] = random.normal(size=member.shape)
+        begin += part.wire_bytes
     for name, value in acted().items():
         arrays[name][:] = value
     kinds = [0, 0, int(Flags.TERMINATED | Flags.START), int(Flags.TRUNCATED | Flags.START), int(Flags.LIFE_LOST)]
@@ -193,12 +205,18 @@ def _unroll(layout: UnrollLayout, random: np.random.Generator, acted: Callable[[
 def _check_loss(algorithm: Algorithm, network: nn.Module, batch: Batch, unroll: Unroll, config: Any) -> None:
     with _naming("before_update(batch, ...)"):
         algorithm.before_update(batch, config=config, peers=None)
-    with _naming("loss(network, batch=..., config=...)"):
+    steps, rows = batch.reward.shape
+    with _naming(f"loss(network, batch=..., config=...), whose batch has T + 1 = {steps} steps of B = {rows} unrolls,"):
         loss = algorithm.loss(network, batch=batch, config=config)  # type: ignore[arg-type]
     returned.check_loss(loss, algorithm=algorithm, batch=batch)
+    for name in loss.scalars:
+        rule(name not in METRICS, f"Loss.scalars[{name!r}] has the name of a metric that every run has. Rename it.")
     rule(loss.total.dtype == torch.float32, f"Loss.total is a float32 scalar, not {said_of(loss.total)}.")
     total = float(loss.total.detach())
     rule(bool(np.isfinite(total)), f"Loss.total is {total} for a batch of noise.")
+    rule(all(parameter.grad is None for parameter in network.parameters()), "loss(...) takes the gradient itself. It "
+         "returns the loss; the learner calls backward() and steps the optimizer.")
+    _check_weights(loss.total, {id(one) for one in (*network.parameters(), *algorithm.parameters())})
     with _naming("the gradient of Loss.total"):
         loss.total.backward()  # type: ignore[no-untyped-call]
     slopes = [parameter.grad for parameter in network.parameters() if parameter.grad is not None]
@@ -216,6 +234,22 @@ def _check_loss(algorithm: Algorithm, network: nn.Module, batch: Batch, unroll: 
              f"initial_priority(unroll, ...) is a number from 0 on, not {said_of(priority)}.")
         rule(is_tensor(loss.priorities, (config.batch_size,)),
              f"with a replay, Loss.priorities are [B], {(config.batch_size,)}, not {said_of(loss.priorities)}.")
+
+
+def _check_weights(total: Tensor, known: set[int]) -> None:
+    """Raises AlgorithmFailed where a loss depends on weights that no optimizer has; `known`: ids of those that one has.
+    """
+    ahead, seen, unknown = [total.grad_fn], {total.grad_fn}, []
+    while ahead:
+        function: Any = ahead.pop()
+        weight = getattr(function, "variable", None)
+        if isinstance(weight, nn.Parameter) and id(weight) not in known:
+            unknown.append(str(tuple(weight.shape)))
+        following = {following for following, _ in function.next_functions if following is not None} - seen
+        ahead += following
+        seen |= following
+    rule(not unknown, f"loss(...) depends on weights of shape {', '.join(unknown)} that nothing trains: they are "
+                      "neither the network's nor in parameters(). Return them there, and keep them in state().")
 
 
 def _check_state(algorithm: Algorithm) -> None:
