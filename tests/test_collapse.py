@@ -26,11 +26,12 @@ def course_of(returns: Iterable[float], *, start: Course | None = None) -> list[
     """The course at each look, as a learner's status tells the mean and the spread of the last hundred episodes."""
     last: deque[float] = deque(maxlen=100)
     courses, course = [], start or Course()
+    began = course.best_mean_frames or 0
     for number, value in enumerate(returns):
         last.append(value)
         if number % EACH != EACH - 1:
             continue
-        status = LearnerStatus(frames=number, judged_by="episode_return", episode_return=float(np.mean(last)),
+        status = LearnerStatus(frames=began + number, judged_by="episode_return", episode_return=float(np.mean(last)),
                                episodes_in_mean=len(last), judged_spread=float(np.std(last)))
         courses.append(course := followed(course, status))
     return courses
@@ -121,10 +122,17 @@ def test_a_fork_that_begins_at_the_best_collapses_as_its_ancestors_began_low() -
 
 def test_after_a_restart_nothing_counts_before_a_hundred_episodes() -> None:
     known = Course(first_mean=0.0, best_mean=100.0, best_mean_frames=7, best_mean_spread=1.0)
-    few = LearnerStatus(judged_by="episode_return", episode_return=0.0, episodes_in_mean=EPISODES - 1)
+    few = LearnerStatus(frames=9, judged_by="episode_return", episode_return=0.0, episodes_in_mean=EPISODES - 1)
     assert followed(known, few) is known
     assert followed(known, replace(few, episodes_in_mean=EPISODES)).collapsed
     assert followed(known, replace(few, episode_return=float("nan"), episodes_in_mean=EPISODES)) is known
+
+
+def test_a_life_that_is_lost_takes_its_best_along() -> None:
+    known = Course(first_mean=20.0, best_mean=301.1, best_mean_frames=61_424, best_mean_spread=100.0, collapsed=True)
+    again = LearnerStatus(frames=4816, judged_by="episode_return", episode_return=27.5, episodes_in_mean=EPISODES)
+    assert followed(known, replace(again, episode_return=None)) == Course(first_mean=20.0)
+    assert followed(known, again) == Course(first_mean=20.0, best_mean=27.5, best_mean_frames=4816, best_mean_spread=0)
 
 
 def test_evaluations_come_before_training_and_scores_before_shaped_rewards() -> None:

@@ -11,6 +11,7 @@ import torch
 
 from tests.replay.test_experience import made, numbers, unroll
 from workbench.algorithms import Loss
+from workbench.replay import epochs
 from workbench.replay.epochs import Epochs
 
 
@@ -50,6 +51,45 @@ def test_a_round_that_is_tuned_to_be_larger_finds_room(tmp_path: Path) -> None:
     for number in range(16):
         found.queue.put(unroll(layout, number))
     assert len({number for _ in range(4) for number in numbers(found.next(larger, timeout_s=0.0))}) == 16
+
+
+def test_a_round_that_is_tuned_back_begins_by_the_settings_of_now_and_leaves_no_longer_queue(tmp_path: Path) -> None:
+    found, config, layout = made(tmp_path, "ppo", epochs=1, minibatches=2)
+    larger = dataclasses.replace(config, minibatches=64)
+    for number in range(8):
+        found.queue.put(unroll(layout, number))
+    batch = found.next(config, timeout_s=0.0)
+    found.after_update(batch, loss(None), larger)
+    assert found.next(larger, timeout_s=0.0) is not None, "the round that has begun"
+    assert found.next(larger, timeout_s=0.0) is None and found.queue.capacity == 256
+    for number in range(8):
+        found.queue.put(unroll(layout, number))
+    assert found.next(config, timeout_s=0.0) is not None and found.queue.capacity == 8
+
+
+def test_rounds_of_several_learners_begin_by_the_settings_of_the_last_update(tmp_path: Path) -> None:
+    found, config, layout = made(tmp_path, "ppo", epochs=1, minibatches=2)
+    together = Epochs(found.queue, alone=False, seed=0, updates=lambda: 0)
+    for number in range(8):
+        found.queue.put(unroll(layout, number))
+    together.after_update(together.next(config, timeout_s=0.0), loss(None), config)
+    together.next(config, timeout_s=0.0)
+    larger = dataclasses.replace(config, minibatches=4)
+    for number in range(8):
+        found.queue.put(unroll(layout, number))
+    assert together.next(larger, timeout_s=0.0) is not None, "as the others, which may not know of it yet"
+
+
+def test_a_round_that_takes_long_says_so_once_the_run_trains(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(epochs, "LONG_S", 0.0)
+    found, config, layout = made(tmp_path, "ppo", epochs=1, minibatches=2)
+    assert found.next(config, timeout_s=0.0) is None and found.filling == "", "the run waits for its first update"
+    for number in range(8):
+        found.queue.put(unroll(layout, number))
+    for _ in range(2):
+        assert found.next(config, timeout_s=0.0) is not None and found.filling == ""
+    found.queue.put(unroll(layout, 8))
+    assert found.next(config, timeout_s=0.0) is None and found.filling == "collecting a round: 1 of 8 unrolls"
 
 
 @pytest.mark.parametrize(("enough", "left"), [(1e-4, False), (-1e-4, True), (None, True)])

@@ -73,6 +73,9 @@ def test_the_best_return_keeps_its_place_until_a_higher_one_comes() -> None:
         if frames == 300:
             assert budget.spent.best_return_frames == 300, "a fork counts from where it begins"
     assert (budget.spent.best_return, budget.spent.best_return_frames) == (6.0, 4000)
+    for mean, frames, best in ((None, 0, (None, 0)), (3.0, 800, (3.0, 800))):  # the learner began again
+        budget.note_status(config(), training(mean, frames))
+        assert (budget.spent.best_return, budget.spent.best_return_frames) == best
 
 
 def test_the_time_left_is_that_of_what_is_used_up_first() -> None:

@@ -84,7 +84,8 @@ class Setting:
         is_number = isinstance(value, int | float) and not isinstance(value, bool)
         words = "a number" if is_number else {str: "text", NoneType: "None"}.get(type(value), type(value).__name__)
         but = "" if is_number and self.kind is int else f", not {words}"
-        example = "" if self.default is None or self.kind is dict else f" For example: {self.name}={self.default!r}."
+        fits = type(self.default) is self.kind and self.kind is not dict  # a wrong default is no example
+        example = f" For example: {self.name}={self.default!r}." if fits else ""
         return WrongType(f"{self.name}={value!r:.100} must be {_IN_WORDS[self.kind]}{but}.{example}")
 
     def _check_bounds(self, value: float) -> None:

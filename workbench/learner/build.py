@@ -71,8 +71,8 @@ class Builder:
         layout, recorded = self._layout(trainer), self._demonstrations()
         experience = batch_source.build(
             trainer.algorithm, layout, config=state.hyperparameters, folder=self._run.replay(learners.rank),
-            seed=state.seed(2), pin_memory=device.kind == "cuda", updates=lambda: trainer.updates,
-            recorded=recorded,
+            seed=state.seed(2), pin_memory=device.kind == "cuda", alone=learners.size == 1,
+            updates=lambda: trainer.updates, recorded=recorded,
         )
         acting = for_inference(config, device, own_network=factory is not None)
         for each in (device, acting):

@@ -9,7 +9,8 @@ reward, else of the return (`judged_by`).
 
 It has collapsed once it has lost more than two thirds of its rise, and recovered once it misses less than one third.
 Rise and fall must both be at least as large as the scatter of single episodes: a mean of a hundred scatters a tenth as
-much, so that noise alone, a fresh run or a warm-up is no collapse, whatever the sign and the size of returns.
+much, so that noise alone, a fresh run or a warm-up is no collapse, whatever the sign and the size of returns. A learner
+that goes on from before its best has lost that best, and is judged by what comes then.
 """
 
 from __future__ import annotations
@@ -39,6 +40,8 @@ def judged_by(*, evaluates: bool, scored: bool) -> JudgedBy:
 def followed(course: Course, status: LearnerStatus) -> Course:
     """The course after one more status; the same where fewer than EPISODES are behind its mean."""
     mean, episodes = judged_mean(status)
+    if status.frames < (course.best_mean_frames or 0):
+        course = Course(first_mean=course.first_mean)
     if mean is None or not math.isfinite(mean) or episodes < EPISODES:
         return course
     spread = status.judged_spread or 0.0

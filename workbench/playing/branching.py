@@ -97,7 +97,7 @@ def _forced_actions(action: Any, rollout: Rollout) -> list[Array]:
         rows = np.asarray(action)
     except ValueError as error:
         raise ShapeMismatch(f"action={action!r:.100} is no action: {error}.") from None
-    if rows.ndim == len(actions.shape):
+    if rows.ndim <= len(actions.shape):  # a number alone is refused below, where it should be several
         rows = rows[None]
     if actions.dtype == "float32" and rows.dtype.kind in "iu":
         rows = rows.astype(np.float32)

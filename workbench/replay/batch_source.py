@@ -21,7 +21,7 @@ from workbench.replay.demonstration_file import Recorded
 from workbench.replay.demonstrations import Demonstrations, acted_unrolls
 from workbench.replay.epochs import Epochs
 from workbench.replay.prioritized import Histograms, PrioritizedReplay
-from workbench.replay.queue import Fresh, UnrollQueue
+from workbench.replay.queue import LONG_S, Fresh, UnrollQueue
 from workbench.replay.replay_capacity import check_memory, lasting_capacity
 from workbench.replay.storage import UnrollStorage
 from workbench.replay.unroll_fields import UnrollLayout
@@ -56,7 +56,7 @@ class Experience(Protocol):
 
     @property
     def filling(self) -> str:
-        """What must happen before the first update, in words; "" if nothing."""
+        """What must happen before the first update, or before the next one where that takes long, in words; or ""."""
 
     def metrics(self) -> tuple[dict[str, float], Histograms]:
         """Present scalars and histograms by name. Thread-safe."""
@@ -97,11 +97,13 @@ class Replayed:
         self._min_size = min(min_size, replay.capacity)
         self._earned = 0.0  # uses that no batch has cost yet
         self._started = False
+        self._waited: tuple[float, int] | None = None  # since when the next batch is earned, and its size
         self._ratio, self._inserted, self._used = 0.0, 0, 0  # unrolls, since the ratio last changed
 
     def next(self, config: Any, *, timeout_s: float) -> Batch | None:
         """See `Experience`; inserts the unrolls that earn the batch."""
         deadline = time.monotonic() + timeout_s
+        self._waited = (self._waited[0] if self._waited else time.monotonic()), config.batch_size
         while len(self.replay) < self._min_size or self._earned < config.batch_size:
             left_s = deadline - time.monotonic()
             unrolls = self.queue.take(1, timeout_s=max(0.0, left_s))
@@ -110,7 +112,7 @@ class Replayed:
             self._insert(unrolls[0], config)
             if left_s < -_PATIENCE_S:  # many unrolls wait, and a command to pause or stop may wait as well
                 return None
-        self._started = True
+        self._started, self._waited = True, None
         self._earned -= config.batch_size
         return self.replay.sample(
             config.batch_size, priority_exponent=config.priority_exponent,
@@ -153,7 +155,9 @@ class Replayed:
     def filling(self) -> str:
         """See `Experience`."""
         if self._started:
-            return ""
+            if self._waited is None or time.monotonic() - self._waited[0] < LONG_S:
+                return ""
+            return f"collecting unrolls: {self._earned:,.0f} of {self._waited[1]:,} uses earned (replay_ratio)"
         if len(self.replay) >= self._min_size:
             return "taking in the unrolls that earn the first batch"
         return f"filling the replay: {len(self.replay):,} of {self._min_size:,} unrolls before the first update"
@@ -199,13 +203,14 @@ def _priorities(loss: Loss | None) -> Array | None:
 
 def build(
     algorithm: Algorithm, layout: UnrollLayout, *, config: Any, folder: Path, seed: int, pin_memory: bool,
-    updates: Callable[[], int] = lambda: 0, recorded: Recorded | None = None,
+    alone: bool = True, updates: Callable[[], int] = lambda: 0, recorded: Recorded | None = None,
 ) -> Experience:
     """The algorithm's source of batches, empty.
 
     Args:
         config: the algorithm's configuration.
         folder: of a replay on disk.
+        alone: whether this learner is the only one.
         updates: returns the number of updates so far.
         recorded: the demonstrations, where the algorithm trains on them.
 
@@ -216,7 +221,7 @@ def build(
     if isinstance(config, EpochsConfig):
         round_size = config.batch_size * config.minibatches
         queue = UnrollQueue(max(config.queue_size, round_size))
-        return Epochs(queue, seed=seed, updates=updates, pin_memory=pin_memory)
+        return Epochs(queue, alone=alone, seed=seed, updates=updates, pin_memory=pin_memory)
     if isinstance(config, DemonstrationsConfig):
         assert recorded is not None
         queue = UnrollQueue(max(config.queue_size, acted_unrolls(0, config.batch_size, config.demonstration_ratio)))

@@ -136,7 +136,7 @@ class Demonstrations(FromQueue):
         """See `batch_source.Experience`; drops the unrolls that pay for the batch."""
         update = self._updates()
         price = acted_unrolls(update, config.batch_size, config.demonstration_ratio)
-        self.queue.make_room(price)
+        self.queue.resize(max(self.queue.capacity, price))
         if price:
             acted = self._take(price, timeout_s=timeout_s)
             if not acted:

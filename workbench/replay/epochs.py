@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
@@ -10,7 +11,7 @@ import numpy as np
 
 from workbench.algorithms.batch import Batch
 from workbench.algorithms.interface import Loss
-from workbench.replay.queue import FromQueue, UnrollQueue
+from workbench.replay.queue import LONG_S, FromQueue, UnrollQueue
 from workbench.trajectory import Unroll
 
 
@@ -20,19 +21,21 @@ class Epochs(FromQueue):
     See `batch_source.Experience`.
 
     Args:
+        alone: whether no other learner must begin its rounds with the same settings.
         seed: of the order of the unrolls.
         updates: returns the number of updates so far. A round's order depends on this and the seed alone, so that a
             resumed run has the same ones.
     """
 
     def __init__(
-        self, queue: UnrollQueue, *, seed: int, updates: Callable[[], int], pin_memory: bool = False
+        self, queue: UnrollQueue, *, alone: bool, seed: int, updates: Callable[[], int], pin_memory: bool = False
     ) -> None:
         super().__init__(queue, pin_memory=pin_memory)
-        self._seed, self._updates = seed, updates
+        self._alone, self._seed, self._updates = alone, seed, updates
         self._left: list[Sequence[Unroll]] = []  # the round's batches, the next one last
         self._round = 0  # the present one
         self._agreed: Any = None  # the configuration at the last update, when it was the same in all learners
+        self._waited: tuple[float, int] | None = None  # since when the next round is collected, and of how many unrolls
         self._rounds, self._cut = 0, 0  # since the last `metrics`: of all rounds, those that ended early
 
     def next(self, config: Any, *, timeout_s: float) -> Batch | None:
@@ -42,10 +45,13 @@ class Epochs(FromQueue):
         return replace(self._batch(self._left.pop()), round=self._round)
 
     def _begin_round(self, config: Any, timeout_s: float) -> bool:
-        config = self._agreed or config
-        size = config.batch_size
-        self.queue.make_room(size * config.minibatches)  # which may have been tuned
-        unrolls = self._take(size * config.minibatches, timeout_s=timeout_s)
+        config = config if self._alone else self._agreed or config
+        size, wanted = config.batch_size, config.batch_size * config.minibatches
+        self.queue.resize(max(config.queue_size, wanted))  # which may have been tuned
+        self._waited = (self._waited[0] if self._waited else time.monotonic()), wanted
+        unrolls = self._take(wanted, timeout_s=timeout_s)
+        if unrolls:
+            self._waited = None
         random = np.random.default_rng([self._seed, self._updates()])
         for _ in range(config.epochs if unrolls else 0):
             order = random.permutation(len(unrolls)).tolist()
@@ -61,6 +67,13 @@ class Epochs(FromQueue):
         if enough and self._left and batch.round == self._round:  # a device that runs ahead may be in the next one
             self._left.clear()
             self._cut += 1
+
+    @property
+    def filling(self) -> str:
+        """See `Experience`: a round that takes long, but for the first one, before which the run does not train."""
+        if not self._round or self._waited is None or time.monotonic() - self._waited[0] < LONG_S:
+            return ""
+        return f"collecting a round: {len(self.queue):,} of {self._waited[1]:,} unrolls"
 
     @property
     def between_rounds(self) -> bool:

@@ -15,6 +15,8 @@ from workbench.algorithms.batch import Batch, BatchMemory, collate
 from workbench.algorithms.interface import Loss
 from workbench.trajectory import Array, Unroll
 
+LONG_S = 3.0  # of waiting for a batch, after which a status says for what
+
 
 class UnrollQueue:
     """First in, first out; `put` waits while `capacity` unrolls wait. Only one thread may call `take`."""
@@ -55,9 +57,9 @@ class UnrollQueue:
             self._changed.notify_all()
             return unrolls
 
-    def make_room(self, capacity: int) -> None:
-        """Let `capacity` unrolls wait, if fewer may now."""
-        if capacity > self.capacity:
+    def resize(self, capacity: int) -> None:
+        """Let `capacity` unrolls wait; if more do, no other comes until they are taken."""
+        if capacity != self.capacity:
             with self._changed:
                 self.capacity = capacity
                 self._changed.notify_all()

@@ -41,8 +41,8 @@ class Budget:
         """Take in the frames and the mean return of a status."""
         if self.spent.first_frames is None:
             self.spent = replace(self.spent, first_frames=status.frames)
-        mean, best = mean_return(config, status), self.spent.best_return
-        if self.spent.best_return_frames is None or (mean is not None and (best is None or mean > best)):
+        mean, best, best_at = mean_return(config, status), self.spent.best_return, self.spent.best_return_frames
+        if best_at is None or status.frames < best_at or (mean is not None and (best is None or mean > best)):
             self.spent = replace(self.spent, best_return=mean, best_return_frames=status.frames)
 
 
