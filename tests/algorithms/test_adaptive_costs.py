@@ -114,6 +114,25 @@ def test_a_cost_of_nothing_begins_at_1_when_it_is_to_adapt_and_a_fixed_one_of_no
     assert [parameter.grad for parameter in plain.parameters()] == [None, None]
 
 
+@pytest.mark.parametrize("algorithm", REGULARIZED)
+def test_an_entropy_cost_of_nothing_begins_at_a_hundredth_when_it_is_to_adapt(algorithm: str) -> None:
+    one, config = built(algorithm, entropy_cost=0.0, target_entropy=5.0)
+    costs = adapted(one, config, "entropy_cost", 4)
+    assert costs[0] == pytest.approx(0.01, rel=1e-5) and costs == sorted(set(costs))
+
+
+def test_a_fork_with_another_speed_begins_with_the_weight_of_its_parent() -> None:
+    fields = {"kl_cost": 0.2, "kl_cost_target": 0.01, "entropy_cost": 0.05, "target_entropy": 5.0}
+    one, config = built("vtrace", **fields)
+    adapted(one, config, "kl_cost", 3)
+    forked, settings = built("vtrace", **fields, kl_cost_speed=100.0, entropy_cost_speed=1.0)
+    forked.load_state(one.state())
+    logs = [[float(cost.speed * cost.parameter) for cost in (each.kl_cost, each.entropy_cost)]
+            for each in (one, forked)]
+    assert logs[1] == pytest.approx(logs[0], rel=1e-5) and logs[0][0] != pytest.approx(math.log(0.2), abs=0.01)
+    assert adapted(forked, settings, "kl_cost", 1)[0] == pytest.approx(math.exp(logs[0][0]), rel=1e-4)
+
+
 def test_ppos_early_end_of_a_round_is_another_field() -> None:
     batch, network = case(0)
     one, config = built("ppo", kl_cost_target=0.01)

@@ -174,6 +174,12 @@ def test_two_learners_normalise_by_the_advantages_of_both() -> None:
     torch.testing.assert_close(torch.cat(parts, 1), normalised(advantages))
 
 
+def test_vmpo_begins_with_any_multiplier_that_it_may_have() -> None:
+    for value in (1e-3, 0.6, 800.0, 1000.0):
+        one, _ = built("vmpo", first_temperature=value, first_kl_cost=value)
+        assert torch.nn.functional.softplus(one.multipliers.detach()).tolist() == pytest.approx([value] * 2, rel=1e-5)
+
+
 @pytest.mark.parametrize("seed", range(4))
 def test_vmpo(seed: int) -> None:
     batch, network = case(seed)

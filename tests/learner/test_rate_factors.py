@@ -160,6 +160,18 @@ def test_training_with_parts_and_noise_goes_on_after_a_checkpoint_as_if_nothing_
     assert torch.equal(weights(second), weights(unbroken))
 
 
+def test_a_momentum_that_a_fork_begins_with_starts_at_nothing(tmp_path: Path) -> None:
+    config, device = config_of(optimizer="rmsprop"), Device("cpu", precision="fp32")
+    first = parts_on(device, config)
+    train(first, config, seed=0)
+    second = parts_on(device, config.replaced(rmsprop_momentum=0.9))
+    assert checkpointing.restore(written(first, tmp_path), second, torch.Generator())
+    kept = [entry["momentum_buffer"] for entry in second.optimizer.state.values()]
+    assert kept and not any(buffer.any() for buffer in kept)
+    train(second, config, seed=1)
+    assert any(entry["momentum_buffer"].any() for entry in second.optimizer.state.values())
+
+
 class OnePart(SAC):
     """SAC as it was before it had parts."""
 

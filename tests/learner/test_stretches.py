@@ -3,12 +3,15 @@
 import threading
 import time
 from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import pytest
 
 from workbench.errors import ConnectionLost
 from workbench.learner.inference.batcher import Batcher, Request
+from workbench.learner.metrics.meters import Meters
+from workbench.learner.training.concurrent import Concurrent
 from workbench.learner.training.exact_resume import ExactResume, Interrupted
 from workbench.trajectory import StepBatch
 from workbench.wire.messages import GroupStep
@@ -56,3 +59,14 @@ def test_an_actor_that_comes_back_inside_a_stretch_ends_the_learner() -> None:
     assert isinstance(error, Interrupted) and "actor 0 came back after update 0" in str(error)
     again = ExactResume(state, streams=None).admit(SimpleNamespace(actor=0, run_id=5))
     assert again == first, "the seed is that of the stretch"
+
+
+@pytest.mark.parametrize("updates", [0, 7])
+def test_each_life_of_an_actor_has_other_seeds_and_first_lives_the_same_ones(updates: int) -> None:
+    """An environment may end its actor in the first steps after a reset, before there is any update."""
+    parts = SimpleNamespace(trainer=SimpleNamespace(updates=updates), experience=None)
+    state: Any = SimpleNamespace(parts=parts, config=SimpleNamespace(seed=3))
+    order = [0, 1, 0, 0, 1]
+    one, again = ([schedule.admit(SimpleNamespace(actor=actor)) for actor in order]
+                  for schedule in (Concurrent(state, Meters()), Concurrent(state, Meters())))
+    assert one == again and len(set(one)) == len(order)

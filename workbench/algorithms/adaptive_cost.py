@@ -65,11 +65,15 @@ class AdaptiveCost:
         return {
             f"{self._name}_parameter": self.parameter.detach().clone(),
             f"{self._name}_started_from": torch.tensor(started_from, dtype=torch.float64),
+            f"{self._name}_speed": torch.tensor(self.speed, dtype=torch.float64),
         }
 
     @torch.no_grad()
     def load_state(self, state: Mapping[str, Tensor]) -> None:
-        """Restores what `state` returned. Raises KeyError where it is missing."""
+        """Restores what `state` returned; the weight stays where the speed is another. Raises KeyError where it is
+        missing."""
         self.parameter.copy_(state[f"{self._name}_parameter"])
+        if self.speed and (speed := state.get(f"{self._name}_speed")) is not None:  # not in old checkpoints
+            self.parameter.mul_(float(speed) / self.speed)
         started_from = float(state[f"{self._name}_started_from"])
         self._started_from = None if math.isnan(started_from) else started_from

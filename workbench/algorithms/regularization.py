@@ -12,6 +12,7 @@ from workbench.algorithms.adaptive_cost import AdaptiveCost
 from workbench.algorithms.baseline import BaselineAlgorithm
 from workbench.trajectory import EnvironmentSpec
 
+_FIRST_ENTROPY_COST = 0.01  # where entropy_cost is 0: from nearly nothing a multiplier hardly rises
 _FIRST_KL_COST = 1.0  # where kl_cost is 0, as SEED's init_alpha
 
 
@@ -33,9 +34,11 @@ class RegularizedAlgorithm(BaselineAlgorithm):
     def entropy_bonus(self, logits: Tensor, *, config: Any) -> Regularization:
         """The loss -cost·H, with H the mean entropy of a policy with the parameters `logits` [..., A]."""
         entropy = self.distribution.entropy(logits).mean()
-        target = config.target_entropy
-        loss, cost = self.entropy_cost.losses(
-            -entropy, cost=config.entropy_cost, bound=None if target is None else -target)
+        target, first = config.target_entropy, config.entropy_cost
+        if target is None:
+            loss, cost = self.entropy_cost.losses(-entropy, cost=first, bound=None)
+        else:
+            loss, cost = self.entropy_cost.losses(-entropy, cost=first or _FIRST_ENTROPY_COST, bound=-target)
         return Regularization({"entropy_loss": loss}, {"entropy": entropy, "entropy_cost": cost})
 
     def kl_penalty(self, logits: Tensor, *, behaviour_logits: Tensor, config: Any) -> Regularization:

@@ -24,7 +24,7 @@ NETWORKS = (
 # Fields on which weights depend: a fork cannot change them.
 WEIGHT_FIELDS = (
     "environment", "environment_options", "wrappers", "frame_stack", "algorithm", "own_algorithm", "network",
-    "lstm_size", "dueling_size", "value_rescaling", "value_rescaling_epsilon", "normalize_observations",
+    "lstm_size", "dueling_size", "critic_size", "value_rescaling", "value_rescaling_epsilon", "normalize_observations",
     "normalize_values", "normalize_rewards",
 )  # fmt: skip
 LISTING = "run.hyperparameters lists the fields that can be changed."

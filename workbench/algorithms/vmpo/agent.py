@@ -31,7 +31,7 @@ class VMPO(BaselineAlgorithm):
     def __init__(self, config: VMPOConfig, *, spec: EnvironmentSpec) -> None:
         super().__init__(config, spec=spec)
         first = [config.first_temperature, config.first_kl_cost]
-        self.multipliers = nn.Parameter(torch.tensor([math.log(math.expm1(value)) for value in first]))
+        self.multipliers = nn.Parameter(torch.tensor([value + math.log(-math.expm1(-value)) for value in first]))
 
     def loss(self, network: Network, *, batch: Batch, config: VMPOConfig) -> Loss:
         """Policy, value, temperature and KL losses of a batch of T·B steps."""

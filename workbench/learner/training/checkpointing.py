@@ -69,6 +69,7 @@ def restore(
             trainer.algorithm.load_state(learnt)
         if optimizer:
             state = _unflattened(_tensors(checkpoint.load("optimizer")))
+            _begin_momentum(trainer.optimizer, state)
             _check_whole(trainer.optimizer, state)
             _load(trainer, state)
             _check_shapes(trainer.optimizer)
@@ -84,6 +85,14 @@ def restore(
             f"or with the environment, network and optimizer that it was written with."
         ) from None
     return continues
+
+
+def _begin_momentum(optimizer: torch.optim.Optimizer, state: dict[int, dict[str, torch.Tensor]]) -> None:
+    """From 0, as a new run does, where RMSProp had no momentum before."""
+    if "momentum_buffer" in _kept(optimizer) and not any("momentum_buffer" in entry for entry in state.values()):
+        for entry in state.values():
+            if "square_avg" in entry:
+                entry["momentum_buffer"] = torch.zeros_like(entry["square_avg"])
 
 
 def _check_whole(optimizer: torch.optim.Optimizer, state: dict[int, dict[str, torch.Tensor]]) -> None:

@@ -6,6 +6,7 @@ Data echoing (Choi et al. 2019, arXiv 1907.05550) trains on a batch again while 
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Callable
 from typing import Any
 
@@ -61,7 +62,7 @@ class Concurrent:
     def __init__(self, state: RunState, meters: Meters) -> None:
         self._state = state
         self._echo = Echo(state.parts.experience, meters)
-        self._lives = 0
+        self._lives: Counter[int] = Counter()  # of each actor, in this life of the learner
 
     @staticmethod
     def newest(run: RunDirectory, *, replays: bool) -> tuple[Checkpoint | None, list[str]]:
@@ -90,10 +91,10 @@ class Concurrent:
         state.parts.inference.serve(state.batcher)
 
     def admit(self, hello: Hello) -> int:
-        """The seed of an actor's life."""
-        updates = self._state.parts.trainer.updates
-        self._lives += 1
-        entropy = [self._state.config.seed, hello.actor, self._lives if updates else 0, updates]
+        """The seed of an actor's life, another one in each: what ended the last one may lie in its first steps."""
+        updates, life = self._state.parts.trainer.updates, self._lives[hello.actor]
+        self._lives[hello.actor] += 1
+        entropy = [self._state.config.seed, hello.actor, life, updates]
         return int(np.random.SeedSequence(entropy).generate_state(1)[0] >> 2)
 
     def next(self, *, timeout_s: float) -> Batch | None:
