@@ -338,6 +338,32 @@ def test_an_error_in_the_environment_carries_one_line_and_the_traceback(where):
     assert "raise RuntimeError(" in rest and rest.endswith("RuntimeError: ran dry")
 
 
+@pytest.mark.parametrize("where", ["constructor", "reset", "step"])
+def test_an_environment_that_would_leave_the_process_is_named(where):
+    class Leaves(CountingEnv):
+        def __init__(self) -> None:
+            super().__init__()
+            self._leave("constructor")
+
+        def _leave(self, here: str) -> None:
+            if here == where:
+                sys.exit(0)  # as a window of pygame does when it is closed
+
+        def reset(self, **more):
+            self._leave("reset")
+            return super().reset(**more)
+
+        def step(self, action):
+            self._leave("step")
+            return super().step(action)
+
+    with pytest.raises(EnvironmentFailed, match=rf"'Leaves' \(index 0\) raised SystemExit in {where}: SystemExit"):
+        GymnasiumVector("Leaves", Leaves, num_envs=2, seed=0).reset_each(np.zeros(2, int))
+        env = GymnasiumVector("Leaves", Leaves, num_envs=2, seed=0)
+        env.reset()
+        env.step(np.zeros(2, int))
+
+
 def test_the_environments_made_before_a_failing_constructor_are_closed():
     closed = []
 

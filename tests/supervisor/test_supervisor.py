@@ -14,7 +14,7 @@ import pytest
 from tests.conftest import eventually
 from workbench import checkpoints, rundir
 from workbench.config import RunConfig
-from workbench.errors import WorkbenchError
+from workbench.errors import InvalidInput, WorkbenchError
 from workbench.metrics import MetricsReader, MetricsWriter
 from workbench.metrics.status import LearnerStatus, RunStatus
 from workbench.rundir import RunDirectory, lock
@@ -130,6 +130,24 @@ def test_a_pause_that_takes_long_keeps_nobody_from_hearing_the_learner(
         pause.result(240)
     supervisor._poll_learner()
     assert supervisor.state == "paused"
+
+
+def test_a_change_that_another_kernel_has_undone_or_followed_is_not_undone_again(
+    supervisor: Supervisor, run: RunDirectory
+) -> None:
+    supervisor._poll_learner()
+    service = Service(supervisor)
+    for rate in (1e-4, 2e-4, 3e-4):
+        service.tune({"learning_rate": rate})
+    (latest,) = [one for one in last(changes(MetricsReader(run.metrics).events())) if one.name == "learning_rate"]
+    undo = {"changes": {"learning_rate": latest.old}, "undoes": latest.event, "made": {"learning_rate": latest.new}}
+    assert service.tune(**undo)["new"]["learning_rate"] == 2e-4
+    with pytest.raises(InvalidInput, match="learning_rate is 0.0002 now, and no longer 0.0003: it was changed"):
+        service.tune(**undo)
+    actors = supervisor.config.actors
+    with pytest.raises(InvalidInput, match=f"actors is {actors} now, and no longer 9"):
+        service.scale(1, made={"actors": 9})
+    assert (supervisor.config.value("learning_rate"), supervisor.config.actors) == (2e-4, actors)
 
 
 def test_a_pause_is_in_the_runs_record_until_it_ends(

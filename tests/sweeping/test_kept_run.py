@@ -214,6 +214,7 @@ def test_no_trial_begins_before_one_that_waits_for_a_machine(begun: Begun, monke
     sweep.write(state="running")
     monkeypatch.setattr(SweepFolder, "alive", True)
     assert Sweep(sweep).status.line() == "running, 0 of 4 trials, 1 waiting for a machine"
+    assert repr(Sweep(sweep)) == f"Sweep({Sweep(sweep).name}: running, 0 of 4 trials, 1 waiting for a machine)"
     trained(sweep.run(0))
     assert one._over(one._watched.pop())
     one._fill()

@@ -72,7 +72,8 @@ def _read(kind: Any, value: Any) -> Any:
         return value if value in inner else _ODD
     kinds = inner if origin is types.UnionType else (kind,)
     fits = type(value) in kinds or _ALSO.get(type(value)) in kinds
-    return value if fits and (not isinstance(value, int | float) or abs(value) <= _LARGEST) else _ODD
+    bounded = math.isfinite(value) if isinstance(value, float) else not isinstance(value, int) or abs(value) <= _LARGEST
+    return value if fits and bounded else _ODD
 
 
 def parts_from_json(cls: Any, data: Any) -> tuple[Any, ...]:

@@ -77,12 +77,16 @@ class FromQueue:
     See `batch_source.Experience`.
     """
 
-    filling = ""
     occupancy = None
 
     def __init__(self, queue: UnrollQueue, *, pin_memory: bool = False) -> None:
         self.queue = queue
         self._memory = BatchMemory(pinned=pin_memory)
+
+    @property
+    def filling(self) -> str:
+        """See `batch_source.Experience`: nothing."""
+        return ""
 
     def _take(self, count: int, *, timeout_s: float) -> list[Unroll]:
         """As `UnrollQueue.take`."""

@@ -129,12 +129,17 @@ def last(changes: Sequence[Change], name: str | None = None) -> list[Change]:
 
 
 def undo(control: Control, events: Iterable[Mapping[str, Any]], name: str | None) -> dict[str, Any]:
-    """Undo the last change, of a field or of any; returns {"old", "new"}. Raises InvalidInput if none stands."""
+    """Undo the last change, of a field or of any; returns {"old", "new"}.
+
+    Raises InvalidInput if none stands, or if it was changed again meanwhile.
+    """
     latest = last(changes(events), name)
     if not latest:
         of_field = f" of {name!r}" if name else ""
         raise InvalidInput(f"there is no change{of_field} to take back: this run's history has none that still stands.")
     new = {change.name: change.old for change in latest}
     method, arguments = ("scale", new) if "actors" in new else ("tune", {"changes": new})
-    answer: dict[str, Any] = control.call(method, timeout_s=COMMAND_S, **arguments, undoes=latest[0].event)
+    made = {change.name: change.new for change in latest}
+    answer: dict[str, Any] = control.call(
+        method, timeout_s=COMMAND_S, **arguments, undoes=latest[0].event, made=made)
     return answer

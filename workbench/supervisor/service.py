@@ -74,32 +74,39 @@ class Service:
         grace_s = Setting("grace_s", float, None, "", unit="s", low=0, high=31 * 86_400, optional=True).check(grace_s)
         self._supervisor.end(Outcome("stopped", "stopped as asked", timeout_s=grace_s))
 
-    def scale(self, actors: int, undoes: int | None = None) -> dict[str, Any]:
-        """Change the number of actors; returns {"old", "new"}. `undoes`: id of the event that this undoes.
+    def scale(
+        self, actors: int, undoes: int | None = None, made: dict[str, Any] | None = None
+    ) -> dict[str, Any]:
+        """Change the number of actors; returns {"old", "new"}. `undoes`, `made`: see `tune`.
 
         Raises OutOfBounds.
         """
         with self._supervisor.commanding():
             self._refuse_if_ending()
+            self._check_stands(made)
             before = self._supervisor.config
             after = before.replaced(actors=actors)
             self._supervisor.ask_learner("scale", actors=after.actors)
             self._supervisor.change(after)
             return self._supervisor.changes.record("scale", before, after, ["actors"], undoes=undoes)
 
-    def tune(self, changes: dict[str, Any], undoes: int | None = None) -> dict[str, Any]:
+    def tune(
+        self, changes: dict[str, Any], undoes: int | None = None, made: dict[str, Any] | None = None
+    ) -> dict[str, Any]:
         """Change live fields; returns {"old", "new"}. Raises UnknownName, NotLive or OutOfBounds, and changes nothing.
 
         A new learning rate holds at once: the same event ends a warm-up that still goes on.
 
         Args:
             undoes: id of the event that this undoes.
+            made: the values that event gave, where this is refused once one of them is another.
         """
         if not isinstance(changes, dict):
             raise InvalidInput(f"changes={changes!r:.100} is no object of fields and values.")
         status = self._supervisor.status()
         with self._supervisor.commanding():
             self._refuse_if_ending()
+            self._check_stands(made)
             before = self._supervisor.config
             changes = before.ending_warm_up(changes, status.updates)
             after = before.with_live(**changes)
@@ -109,6 +116,15 @@ class Service:
             self._supervisor.ask_learner("tune", changes={name: after.value(name) for name in changes})
             self._supervisor.change(after)
             return self._supervisor.changes.record("tune", before, after, list(changes), undoes=undoes)
+
+    def _check_stands(self, made: dict[str, Any] | None) -> None:
+        """Raises InvalidInput where a change that is to be undone was undone or followed by another meanwhile."""
+        if not isinstance(made, dict | None):
+            raise InvalidInput(f"made={made!r:.100} is no object of fields and values.")
+        for name, value in (made or {}).items():
+            if (now := self._supervisor.config.value(name)) != value:
+                raise InvalidInput(f"{name} is {now!r} now, and no longer {value!r}: it was changed meanwhile, and "
+                                   "nothing was undone. The same call undoes the change that came last.")
 
     def checkpoint(
         self, reason: str = "requested", replay: bool | None = None, wait_s: float = CHECKPOINT_S

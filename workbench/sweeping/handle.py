@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import threading
 import time
 from collections.abc import Mapping, Sequence
@@ -46,6 +47,7 @@ OPEN = "open"  # the state of a trial that was running when its sweep ended
 _STOP_MARGIN_S = 60.0  # for runs to end after they wrote their last checkpoints
 _POLL_S = 0.2
 _LOG_BYTES = 4000
+_FRESH_S = 2.0  # age below which a repr reads no newer status
 _FIRST_ANSWER_S = 10.0  # the longest time from a supervisor's start to its first answer
 
 
@@ -142,7 +144,7 @@ class Sweep:
         self._space = from_json(record["space"])
         self._opened: Study | None = None
         self._reading = threading.Lock()
-        self._last = f"{record['state']}, {counted(record['trials'], 'trials')}"
+        self._last, self._last_at = f"{record['state']}, {counted(record['trials'], 'trials')}", -math.inf
 
     @property
     def name(self) -> str:
@@ -211,7 +213,7 @@ class Sweep:
             waiting=sum(bool(trial.waits) for trial in trials) if state in GOING_ON else 0,
             reason=record.get("reason", ""), cost=cost, frames=frames,
         )  # fmt: skip
-        self._last = status.line()
+        self._last, self._last_at = status.line(), time.monotonic()
         return status, trials
 
     def _spent(self, trials: Sequence[Trial]) -> tuple[float, int]:
@@ -413,6 +415,10 @@ class Sweep:
         imports.show(self, self.panel)
 
     def __repr__(self) -> str:
+        """The last known status; an old one is first read again from the sweep's files."""
+        if time.monotonic() - self._last_at > _FRESH_S:
+            with suppress(WorkbenchError):  # deleted or damaged: what was known
+                self.look()
         return plain(f"Sweep({self.name}: {self._last})")
 
 

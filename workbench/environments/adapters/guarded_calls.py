@@ -26,7 +26,7 @@ def called(name: str, index: Index, where: str, function: Callable[..., Any], *a
         return function(*arguments, **keywords)
     except WorkbenchError:
         raise
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         raise raised(name, index, where, error) from error
 
 
@@ -47,7 +47,7 @@ def abandon_pool(pool: Any) -> None:
     ctypes.pythonapi.Py_IncRef(ctypes.py_object(pool))
 
 
-def raised(name: str, index: Index, where: str, error: Exception) -> WorkbenchError:
+def raised(name: str, index: Index, where: str, error: BaseException) -> WorkbenchError:
     """The error for an exception in `where`: "constructor", "reset", "step", "render"."""
     if type(error).__name__ == "DependencyNotInstalled":
         return MissingPackage(f"environment {name!r} needs a package that is not installed: {error}")

@@ -144,7 +144,7 @@ class GymnasiumVector(WithEndings):
         """Steps environment `index`. Returns its own observation, reward, terminated, truncated."""
         try:
             result = self._envs[index].step(action)
-        except Exception as error:
+        except (Exception, SystemExit) as error:
             raise raised(self._name, self._first_index + index, "step", error) from error
         try:
             observation, reward, terminated, truncated, _ = result
@@ -173,7 +173,7 @@ class GymnasiumVector(WithEndings):
         env = self._envs[index]
         try:
             result = env.reset() if seed is None else env.reset(seed=seed)
-        except Exception as error:
+        except (Exception, SystemExit) as error:
             raise raised(self._name, self._first_index + index, "reset", error) from error
         if not isinstance(result, tuple) or len(result) != 2:
             raise self._broken(index, "reset", f"it must return (observation, info), not {short(result)}")
