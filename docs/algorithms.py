@@ -32,7 +32,7 @@ Made from the code by `python docs/algorithms.py`; a test keeps it fresh.
 
 ```python
 wb.launch("CartPole-v1", algorithm="ppo")                 # one of those below; vtrace where none is named
-wb.sweep("CartPole-v1", algorithm="ppo")                  # over the algorithm's own space
+wb.sweep("CartPole-v1", algorithm="ppo", total_frames=50_000)  # over the algorithm's own space
 wb.compare(["cartpole-ppo-1", "cartpole-vtrace-1"])
 ```
 
@@ -91,10 +91,14 @@ run.tune(beta=0.003)
 a loss come from `self.training_generator`, which differs between learners and goes on after a resume. The whole list is
 in `workbench/algorithms/interface.py`.
 
+A sweep without a space searches `learning_rate`, or what `Config` names: `search = {"learning_rate": (1e-4, 1e-2),
+"beta": (1e-3, 0.1)}`. A head of your own comes by `network=`, which `wb.check_algorithm` takes as `wb.launch` does.
+Observations with several parts lie in `batch.observation` as bytes, of which the network gets each part by its name.
+
 Where a loss, or another method, raises in the middle of a run, the run fails and keeps a checkpoint of what it has
 learnt. Mend the class under its old name and go on: `wb.resume(run, algorithm=Reinforce)`. The run keeps the values of
 its fields, but for old defaults that the class has changed, which are said. A class that fails before the run trains
-leaves the run as it was.
+leaves the run as it was. `run.fork(algorithm=Reinforce)` tries a mended class in a new run, and leaves this one alone.
 
 A run gets a module as its file is at the launch. Restart the kernel, or `importlib.reload` the module, after an edit:
 a launch says which functions are not those that you imported, and is refused where fields differ.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -90,8 +91,11 @@ def test_it_is_launched_tuned_evaluated_resumed_and_forked(home: Path) -> None:
 
 
 def test_one_that_breaks_a_rule_fails_at_launch_with_that_rule(home: Path) -> None:
-    with pytest.raises(AlgorithmFailed, match=r"loss\(network, batch=..., config=...\) raised KeyError: 'not_there'"):
-        wb.launch("CartPole-v1", algorithm=Fails, **SMALL)
+    for _ in range(2):
+        with pytest.raises(AlgorithmFailed, match=r"loss\(.* raised KeyError: 'not_there'") as raised:
+            wb.launch("CartPole-v1", algorithm=Fails, name="mine", **SMALL)
+        assert re.fullmatch(r"mine has trained nothing, and lies in .*/trash/mine-.* now\.", raised.value.__notes__[-1])
+    assert not wb.runs(), "and its name is free"
 
 
 @pytest.mark.full
@@ -261,6 +265,13 @@ def test_a_loss_that_fails_leaves_a_checkpoint_from_which_a_mended_class_goes_on
         wb.resume("later", algorithm=Bonus)
     config = type("Config", (Bonus.Config,), {"__annotations__": {"more": "float"}, "more": 3.0})
     mended = type("FailsLater", (Bonus,), {"Config": config})
+    tried = wb.attach("later").fork(kept, name="tried", algorithm=mended, more=4.0, progress=False)
+    assert tried.wait(updates=kept.updates + 5, timeout_s=120, progress=False).updates > kept.updates
+    assert (tried.config.value("bonus"), tried.config.value("more")) == (0.02, 4.0)
+    assert "more" not in wb.attach("later").config.all_settings(), "which is not changed"
+    tried.stop()
+    with pytest.raises(InvalidInput, match="trains by FailsLater, and can go on only with a class of yours"):
+        wb.attach("later").fork(kept, algorithm=Bonus)
     run = wb.resume("later", algorithm=mended, progress=False)
     run.wait(updates=kept.updates + 20, timeout_s=120, progress=False)
     assert (run.config.value("bonus"), run.config.value("more")) == (0.02, 3.0)

@@ -208,6 +208,15 @@ def test_the_same_configuration_says_so() -> None:
     assert "do not differ" in found.still()["text/html"]
 
 
+def test_runs_without_the_metric_are_left_out_and_named(
+    both: Comparison, capsys: pytest.CaptureFixture[str]
+) -> None:
+    recorded.new("new")
+    found = compare(["pong-1", "new", "pong-2"], "policy_loss")
+    assert found.runs == ("pong-1",) and set(found.data["run"]) == {"pong-1"}
+    assert capsys.readouterr().out == "Left out: new, pong-2, without 'policy_loss' so far.\n"
+
+
 @pytest.mark.parametrize(
     ("runs", "metric", "how", "error", "said"),
     [
@@ -219,9 +228,7 @@ def test_the_same_configuration_says_so() -> None:
         (["pong-1", "pong-3"], "loss", {}, RunNotFound, r"no run 'pong-3'.*Did you mean 'pong-[12]'"),
         (["pong-1", "pong-2"], "los", {}, UnknownName,
          r"unknown metric 'los'\. Did you mean 'loss'\? pong-1, pong-2 do not have it"),
-        (["pong-1", "pong-2"], "policy_loss", {}, UnknownName,
-         r"unknown metric 'policy_loss'\..*pong-2 does not have it"),
-        (["pong-1", "new"], "loss", {}, UnknownName, r"new does not have it\. Nothing was recorded by new\.$"),
+        (["new"], "loss", {}, UnknownName, r"new does not have it\. Nothing was recorded by new\.$"),
         ("pong-1", "pong-2", {}, UnknownName, r"is a run. Give several runs as a list: wb\.compare\(\[run_a, run_b\]"),
         (["pong-1"], "loss", {"axis": "frame"}, UnknownName, "unknown axis 'frame'. Did you mean 'frames'"),
         (["pong-1"], "loss", {"smoothing": 2}, OutOfBounds, r"smoothing=2 is out of bounds: it must lie in \[0, 0.5\]"),

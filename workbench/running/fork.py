@@ -22,7 +22,7 @@ from workbench.rundir import RunDirectory, sealed
 from workbench.running import waiting
 from workbench.running.choosing import chosen_checkpoint, newest_checkpoint, run_and_checkpoint
 from workbench.running.connection import Control, stored_status
-from workbench.running.starting import check_name, created, moved_to, new_record, with_opponent
+from workbench.running.starting import check_name, created, moved_to, new_record, with_algorithm, with_opponent
 
 if TYPE_CHECKING:
     from workbench.running.handle import Run
@@ -34,21 +34,27 @@ _UNROLLS = ("unroll_length", "burn_in")  # fields on which stored unrolls depend
 def forked(
     run: Run, checkpoint: Checkpoint | str | Path | None, place: launchers.Launcher, *, name: str | None,
     replay: bool = False, launcher: str | None = None, address: str | None = None, state: str = "starting",
-    trust_code: bool = False, changes: dict[str, Any],
+    trust_code: bool = False, algorithm: type | str | None = None, changes: dict[str, Any],
 ) -> RunDirectory:
     """The directory of a fork that is not started; `state` as in `new_record`. Raises the errors of `Run.fork`."""
     changes = with_opponent(changes)
+    now, mended = run.config, dict[str, bytes]()
+    if isinstance(algorithm, type):
+        now, mended = with_algorithm(now, algorithm, changes)
+    elif algorithm is not None:
+        changes = {**changes, "algorithm": algorithm}
     if name is not None:
         check_name(name)
         if (rundir.home() / "runs" / name).exists():  # checked before the old run writes a checkpoint in vain
             raise RunExists(f"there is a run {name!r} already. Choose another name.")
     replay = Setting("replay", bool, False, "").check(replay)
-    source = _source(run, checkpoint, replay=replay, changes=changes)
-    before = run.directory.for_its_class(source.config)
+    source = _source(run, checkpoint, now, replay=replay, changes=changes)
+    before = (source.config.with_own(now.own_algorithm, changes) if mended
+              else run.directory.for_its_class(source.config))
     changed = config_of_fork(before, changes, frames=source.frames, replay=replay)
     config = moved_to(_with_own_opponent(changed, before, run.directory), launcher, address)
     code = sealed.every(run.directory.code, config, address=address,
-                        trust_code=sealed.TRUST.check(trust_code))
+                        trust_code=sealed.TRUST.check(trust_code)) | mended
     launchers.checked(place, config)
     if replay and not source.has_replay:
         raise InvalidInput(f"{source.path} has no replay. Fork without it, or from a checkpoint that holds it: "
@@ -83,14 +89,18 @@ def _stem(name: str) -> str:
 
 
 def _source(
-    run: Run, checkpoint: Checkpoint | str | Path | None, *, replay: bool, changes: dict[str, Any]
+    run: Run, checkpoint: Checkpoint | str | Path | None, now: RunConfig, *, replay: bool, changes: dict[str, Any]
 ) -> Checkpoint:
-    """The checkpoint of the fork: the user's, one that a live run writes now, or the newest good one."""
+    """The checkpoint of the fork: the user's, one that a live run writes now, or the newest good one.
+
+    Args:
+        now: the run's configuration, for the class that the fork has.
+    """
     if checkpoint is not None:
         return _own(run.directory, checkpoint)
     status = run.status
     if status.alive:
-        config_of_fork(run.config, changes, frames=status.frames, replay=replay)  # before anything is written
+        config_of_fork(now, changes, frames=status.frames, replay=replay)  # before anything is written
         with closing(Control(run.directory)) as control:
             try:
                 return waiting.written_checkpoint(control, "fork", replay=True if replay else None, timeout_s=REPLAY_S)

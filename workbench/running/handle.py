@@ -365,6 +365,7 @@ class Run:
         *,
         name: str | None = None,
         replay: bool = False,
+        algorithm: type | str | None = None,
         launcher: str | None = None,
         address: str | None = None,
         wait_ready: bool = True,
@@ -384,6 +385,7 @@ class Run:
                 written now if the run is alive, else the newest good one.
             name: of the new run; None: the first free one, such as pong-r2d2-1-fork-1.
             replay: whether to take the replay along.
+            algorithm: the mended class of an algorithm of your own, as in `wb.resume`; None: the run's.
             launcher, address: where the fork runs, see `wb.launch`; None: where this run does.
             trust_code: let code that was typed in a cell for this run execute as you, wherever the run comes from.
             changes: any fields except those that the weights must fit (environment, algorithm, network and so on).
@@ -399,7 +401,7 @@ class Run:
                               "run.fork(launcher='local') starts on this machine.")
         place = launchers.by_name(moved_to(self.config, launcher, address).launcher)
         directory = forked(self, checkpoint, place, name=name, replay=replay, launcher=launcher, address=address,
-                           trust_code=trust_code, changes={**changes})
+                           trust_code=trust_code, algorithm=algorithm, changes={**changes})
         return Run(directory, started(
             directory, place, wait_ready=wait_ready, ready_timeout_s=ready_timeout_s, progress=progress))
 

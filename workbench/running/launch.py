@@ -4,23 +4,24 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import closing, contextmanager, nullcontext
+from contextlib import closing, contextmanager, nullcontext, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Unpack
 
-from workbench import launchers, rundir
+from workbench import checkpoints, launchers, rundir
 from workbench.checkpoints import Checkpoint
 from workbench.config import DEFAULT, REPLAY_S, RunConfig
 from workbench.config.chosen import DEVICE_VARIABLE
 from workbench.config.signatures import with_fields
 from workbench.environments.adapters.wrapping import Wrapper
-from workbench.errors import InvalidInput, StorageFailed, WorkbenchError, checked_arguments
+from workbench.errors import AlgorithmFailed, InvalidInput, StorageFailed, WorkbenchError, checked_arguments
 from workbench.launchers.contract import Launched, Launcher
 from workbench.rundir import RunDirectory, sealed
 from workbench.rundir.files import make_private, write_atomically
 from workbench.running import demonstrating, remote, waiting
 from workbench.running.choosing import chosen_checkpoint
 from workbench.running.connection import Control, stored_status
+from workbench.running.deletion import delete
 from workbench.running.handle import Run, attach
 from workbench.running.progress import notify
 from workbench.running.starting import (
@@ -91,7 +92,8 @@ def launch(
         fields: of the run and of its algorithm (`actors=2`, `learning_rate=6e-4`), see `workbench.config`.
 
     Raises:
-        InvalidInput: UnknownName, OutOfBounds and so on; nothing was started.
+        InvalidInput: UnknownName, OutOfBounds and so on; nothing was started, or its run is in the trash.
+        AlgorithmFailed: a class of yours broke a rule; likewise.
         RunExists, HomeNotWritable, MissingPackage: nothing was started.
         EnvironmentFailed, NetworkFailed, RunFailed: the run failed while it started; the message has the traceback.
         WaitTimeout: the run does not train after `ready_timeout_s`; it goes on.
@@ -107,8 +109,23 @@ def launch(
     record = new_record(config, parent=parent, code=code, preset=preset_name)
     directory = created(name, stem_for(config), record, code, place,
                         lambda run: keep_demonstrations(run.demonstrations))
-    return Run(directory, started(
-        directory, place, wait_ready=wait_ready, ready_timeout_s=ready_timeout_s, progress=progress))
+    with _in_the_trash_if_refused(directory):
+        return Run(directory, started(
+            directory, place, wait_ready=wait_ready, ready_timeout_s=ready_timeout_s, progress=progress))
+
+
+@contextmanager
+def _in_the_trash_if_refused(directory: RunDirectory) -> Iterator[None]:
+    """Where what only the learner can check refuses a launch, its run, which has trained nothing, is no run any more.
+    """
+    try:
+        yield
+    except (InvalidInput, AlgorithmFailed) as error:
+        with suppress(WorkbenchError):  # then it stays, as a failed run
+            waiting.until_ended(Control(directory), _END_S)
+            if directory.read()["state"] == "failed" and not checkpoints.every(directory.checkpoints):
+                error.add_note(f"{directory.name} has trained nothing, and lies in {delete(directory)} now.")
+        raise
 
 
 @with_fields(live=True, also=("actors",))

@@ -149,6 +149,9 @@ def sweep(
     if warning := warm_up_warning(config, searched):
         notify(warning)
     folder = _created(name, f"{starting.stem_for(config)}-sweep", record, code, fill)
+    if "total_frames" not in fixed:
+        notify(f"{folder.path.name}: {method['trials']} runs of up to {config.total_frames:,} frames each. Give "
+               "total_frames=... for others.")
     with imports.meanwhile(f"{folder.path.name}: starting…"):
         begin(folder)
     return Sweep(folder)

@@ -22,6 +22,7 @@ from workbench.metrics import MetricsReader
 from workbench.rundir import RunDirectory, lock, sealed
 from workbench.running.connection import checked
 from workbench.running.handle import Run
+from workbench.running.progress import notify
 from workbench.running.tuning import changes, courses
 from workbench.widgets.charts import compare_chart, static_render
 from workbench.widgets.charts.altair import alt
@@ -45,7 +46,7 @@ def compare(
 
     Args:
         runs: handles, names or directories.
-        metric: any of `run.metric_names`.
+        metric: any of `run.metric_names`. Runs that have not recorded it are left out, which is said.
         axis: frames, updates, hours of training, or share: of each run's own frames, so that a short run is as long as
             a long one; a list under the chart changes it.
         smoothing: how far the mean behind each point of a line reaches to both sides, as a share of the axis, from 0
@@ -55,15 +56,14 @@ def compare(
     Raises:
         InvalidInput: no runs, one of them twice, or a wrong axis or smoothing.
         RunNotFound: with the nearest name.
-        UnknownName: a run has no such metric; says which, and the nearest name.
+        UnknownName: no run has such a metric; with the nearest name.
     """
     if axis not in COMPARE_AXES:
         raise UnknownName.among("axis", str(axis), COMPARE_AXES)
     if isinstance(smoothing, bool) or not isinstance(smoothing, (int, float)) or not 0 <= smoothing <= 0.5:
         raise OutOfBounds(f"smoothing={smoothing!r} is out of bounds: it must lie in [0, {LARGEST_SMOOTHING}], as a "
                           "share of the axis.")
-    by_name = _labelled(_directories(runs))
-    _require(metric, by_name)
+    by_name = _with_metric(metric, _labelled(_directories(runs)))
     points = min(POINTS, max(2, ROWS // len(by_name)))
     curves = pd.concat([_curve(name, directory, metric, points) for name, directory in by_name.items()],
                        ignore_index=True)
@@ -223,23 +223,25 @@ def _labelled(directories: list[RunDirectory]) -> dict[str, RunDirectory]:
             for directory in directories}
 
 
-def _require(metric: Any, by_name: dict[str, RunDirectory]) -> None:
+def _with_metric(metric: Any, by_name: dict[str, RunDirectory]) -> dict[str, RunDirectory]:
+    """The runs that have recorded the metric; says which have not. Raises UnknownName where none has."""
     if not isinstance(metric, str | Run | Path):
         raise InvalidInput(f"metric={metric!r:.100} must be the name of one, such as 'episode_return'.")
     metrics = {name: set(MetricsReader(directory.metrics).names()) for name, directory in by_name.items()}
     lacking = [name for name, names in metrics.items() if metric not in names]
-    if not lacking:
-        return
+    if len(lacking) < len(by_name):
+        if lacking:
+            notify(f"Left out: {', '.join(lacking)}, without {metric!r} so far.")
+        return {name: directory for name, directory in by_name.items() if name not in lacking}
     if isinstance(metric, Run | Path) or metric in [directory.name for directory in rundir.every()]:
         raise UnknownName(f"unknown metric {metric!r:.100}: that is a run. Give several runs as a list: "
                           "wb.compare([run_a, run_b]).")
-    everywhere = set.intersection(*metrics.values())
     empty = [name for name in lacking if not metrics[name]]
     hint = f"{', '.join(lacking)} {'does' if len(lacking) == 1 else 'do'} not have it."
     if empty:
         waits = any(lock.is_alive(by_name[name]) for name in empty)
         hint += f" Nothing was recorded by {', '.join(empty)}{': wait until it trains' if waits else ''}."
-    raise UnknownName.among("metric", metric, everywhere or set.union(*metrics.values()), hint)
+    raise UnknownName.among("metric", metric, set.union(*metrics.values()), hint)
 
 
 # --- what of them -----------------------------------------------------------------------------------------------------
