@@ -1,5 +1,7 @@
 """The replay ratio is exact whoever runs ahead, nothing is taken in beyond it, and all of it can be saved."""
 
+import dataclasses
+import re
 import threading
 
 import numpy as np
@@ -130,6 +132,17 @@ def test_it_says_what_it_waits_for(tmp_path):
         found.queue.put(unroll(layout, number))
         found.next(config, timeout_s=0.0)
     assert found.filling == ""
+
+
+def test_it_says_what_earns_the_next_batch_where_that_takes_long(tmp_path, monkeypatch):
+    found, config, layout = made(tmp_path)
+    trained(found, config, layout, range(30))
+    slower = dataclasses.replace(config, replay_ratio=0.25)
+    while found.next(slower, timeout_s=0.0) is not None:
+        pass
+    assert found.filling == "", "not at once"
+    monkeypatch.setattr(batch_source, "LONG_S", 0.0)
+    assert re.fullmatch(r"collecting unrolls: \d of 4 uses earned \(replay_ratio\)", found.filling)
 
 
 def test_a_live_change_of_the_ratio_holds_from_then_on(tmp_path):

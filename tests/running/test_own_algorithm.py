@@ -185,6 +185,8 @@ def configured(**namespace: Any) -> type:
      "layers: list is no type of a hyperparameter. Use bool, int, float or str"),
     (configured(__annotations__={"clip": "float"}, clip=wb.setting(0.1, "x", low=1, high=0)), InvalidInput,
      "clip has low=1 above high=0"),
+    (configured(__annotations__={"k": "int"}, k=wb.setting(0.5, "x")), InvalidInput,
+     r"k=0\.5 must be a whole number\.$"),
     (configured(gamma2=wb.setting(0.5, "x")), InvalidInput, r"gamma2 = 0\.5 is no field without its kind"),
     (configured(__annotations__={"optimizer": "str"}, optimizer=wb.setting("sgd", "x")), OutOfBounds, "'sgd'"),
     (configured(__annotations__={"learning_rate": "str"}, learning_rate="fast"), InvalidInput,
