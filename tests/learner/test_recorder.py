@@ -63,16 +63,19 @@ def test_latencies_are_means_in_ms_and_a_group_larger_than_a_batch_fills_it():
     ],
 )
 def test_the_hint_names_what_is_waited_for(changed, says):
-    assert says in hint({**QUIET, **changed}, on_cpu=True)
+    assert says in hint({**QUIET, **changed}, on_cpu=True, parameters=10**6)
 
 
-@pytest.mark.parametrize(("on_cpu", "idle_cores", "says", "keeps_silent_of"), [
-    (True, 0.6, "a GPU or a smaller network would help most", "learner_threads"),
-    (True, 1.3, "would help most; 1.3 cores are idle: learner_threads=3 may help", "batch_size"),
-    (False, 1.3, "a larger batch_size or a smaller network would help most", "learner_threads"),
+@pytest.mark.parametrize(("on_cpu", "parameters", "idle_cores", "says", "keeps_silent_of"), [
+    (True, 10**6, 0.6, "a GPU or a smaller network would help most", "learner_threads"),
+    (True, 10**6, 1.3, "would help most; 1.3 cores are idle: learner_threads=3 may help", "batch_size"),
+    (False, 10**6, 1.3, "a larger batch_size or a smaller network would help most", "learner_threads"),
+    (True, 9155, 0.6, "the time: a larger batch_size would help most", "GPU"),
+    (False, 9155, 0.6, "the time: a larger batch_size would help most", "network"),
 ])
-def test_another_thread_is_named_only_where_a_core_is_idle_for_it(on_cpu, idle_cores, says, keeps_silent_of):
-    said = hint({**QUIET, "training": 0.95}, on_cpu=on_cpu, idle_cores=idle_cores, threads=2)
+def test_only_what_may_help_is_named(on_cpu, parameters, idle_cores, says, keeps_silent_of):
+    """A thread where a core is idle for it, a GPU for a network that is large enough."""
+    said = hint({**QUIET, "training": 0.95}, on_cpu=on_cpu, parameters=parameters, idle_cores=idle_cores, threads=2)
     assert says in said and keeps_silent_of not in said
 
 

@@ -43,6 +43,7 @@ _SILENT_S = 5.0
 _MOST_UNSENT = 100_000  # episodes, the same number as may wait for a disk
 _RECALLED = 4  # times as many rows are looked at as episodes are recalled: a restore may have left some behind
 _WHOLE_CORE = 0.9  # of idle cores; with less, another thread would slow actors and inference
+_LARGE = 100_000  # parameters of a network whose arithmetic, and not Python's time around it, is what an update takes
 
 
 class EpisodeLog:
@@ -145,13 +146,21 @@ def shares(sums: Sums, *, elapsed_s: float, actors: int, groups: int, learners: 
     }
 
 
-def hint(parts: Mapping[str, float], *, on_cpu: bool, idle_cores: float = 0.0, threads: int = 1) -> str:
-    """A sentence about the bottleneck and what may help; it suggests another thread only if a core is idle."""
+def hint(
+    parts: Mapping[str, float], *, on_cpu: bool, parameters: int, idle_cores: float = 0.0, threads: int = 1
+) -> str:
+    """A sentence about the bottleneck and what may help; it suggests another thread only if a core is idle.
+
+    Args:
+        parameters: of the network; a GPU computes a small one no sooner than a CPU.
+    """
     limiting = limit(parts)
     if limiting == "training":
-        remedy = "a GPU" if on_cpu else "a larger batch_size"
+        large = parameters >= _LARGE
+        remedies = ["a GPU"] * (on_cpu and large) or ["a larger batch_size"]
+        remedy = " or ".join([*remedies, *["a smaller network"] * large])
         room = f"; {idle_cores:.1f} cores are idle: learner_threads={threads + 1} may help"
-        return (f"training {parts['training']:.0%} of the time: {remedy} or a smaller network would help most"
+        return (f"training {parts['training']:.0%} of the time: {remedy} would help most"
                 f"{room if on_cpu and idle_cores >= _WHOLE_CORE else ''}")
     if limiting == "environments":
         return f"waiting for environments {parts['training_wait']:.0%} of the time: more actors or cores would help"
@@ -318,6 +327,7 @@ class Recorder:
             actors=parts_from_json(ActorStatus, activity.actors), bottleneck=parts,
             warning=self._commit(),
             hint=hint(parts, on_cpu=learner.device.kind == "cpu", idle_cores=self._idle_cores.sample(),
+                      parameters=sum(one.numel() for one in learner.trainer.network.parameters()),
                       threads=learner.threads),
         )
 
