@@ -70,5 +70,5 @@ def test_a_learner_that_begins_again_says_how_many_frames_it_repeats() -> None:
     for frames in (5_000, 7_000, 4_000, 6_999, 7_001):
         tracker.note_status(LearnerPhase("training"), LearnerStatus(frames=frames), alive=set())
         reasons.append(reason("training", tracker, group, {}))
-    again = "the learner began again where the run was {} frames ago"
+    again = "the learner began again from earlier: {} frames are to be made again"
     assert reasons == ["", "", again.format("3,000"), again.format("1"), ""]

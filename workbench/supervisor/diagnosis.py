@@ -83,4 +83,4 @@ def _actors_that_wait(group: ProcessGroup, now: float) -> str:
 def _repeats(tracker: LearnerTracker) -> str:
     """How many frames are made a second time, or ""."""
     frames = tracker.to_repeat
-    return f"the learner began again where the run was {frames:,} frames ago" if frames else ""
+    return f"the learner began again from earlier: {frames:,} frames are to be made again" if frames else ""
