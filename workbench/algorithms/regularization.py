@@ -34,11 +34,9 @@ class RegularizedAlgorithm(BaselineAlgorithm):
     def entropy_bonus(self, logits: Tensor, *, config: Any) -> Regularization:
         """The loss -cost·H, with H the mean entropy of a policy with the parameters `logits` [..., A]."""
         entropy = self.distribution.entropy(logits).mean()
-        target, first = config.target_entropy, config.entropy_cost
-        if target is None:
-            loss, cost = self.entropy_cost.losses(-entropy, cost=first, bound=None)
-        else:
-            loss, cost = self.entropy_cost.losses(-entropy, cost=first or _FIRST_ENTROPY_COST, bound=-target)
+        target = config.target_entropy
+        first = config.entropy_cost if target is None else config.entropy_cost or _FIRST_ENTROPY_COST
+        loss, cost = self.entropy_cost.losses(-entropy, cost=first, bound=None if target is None else -target)
         return Regularization({"entropy_loss": loss}, {"entropy": entropy, "entropy_cost": cost})
 
     def kl_penalty(self, logits: Tensor, *, behaviour_logits: Tensor, config: Any) -> Regularization:
