@@ -11,7 +11,7 @@ import torch
 
 from tests.replay.test_experience import made, numbers, unroll
 from workbench.algorithms import Loss
-from workbench.replay import epochs
+from workbench.replay import queue
 from workbench.replay.epochs import Epochs
 
 
@@ -81,7 +81,7 @@ def test_rounds_of_several_learners_begin_by_the_settings_of_the_last_update(tmp
 
 
 def test_a_round_that_takes_long_says_so_once_the_run_trains(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(epochs, "LONG_S", 0.0)
+    monkeypatch.setattr(queue, "LONG_S", 0.0)
     found, config, layout = made(tmp_path, "ppo", epochs=1, minibatches=2)
     assert found.next(config, timeout_s=0.0) is None and found.filling == "", "the run waits for its first update"
     for number in range(8):

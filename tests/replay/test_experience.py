@@ -12,7 +12,7 @@ from workbench import algorithms
 from workbench.algorithms import Loss
 from workbench.config import RunConfig
 from workbench.errors import OutOfBounds
-from workbench.replay import batch_source, replay_capacity
+from workbench.replay import batch_source, queue, replay_capacity
 from workbench.replay.batch_source import Replayed
 from workbench.replay.queue import Fresh
 from workbench.replay.unroll_fields import UnrollLayout
@@ -141,7 +141,7 @@ def test_it_says_what_earns_the_next_batch_where_that_takes_long(tmp_path, monke
     while found.next(slower, timeout_s=0.0) is not None:
         pass
     assert found.filling == "", "not at once"
-    monkeypatch.setattr(batch_source, "LONG_S", 0.0)
+    monkeypatch.setattr(queue, "LONG_S", 0.0)
     assert re.fullmatch(r"collecting unrolls: \d of 4 uses earned \(replay_ratio\)", found.filling)
 
 

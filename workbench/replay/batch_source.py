@@ -21,7 +21,7 @@ from workbench.replay.demonstration_file import Recorded
 from workbench.replay.demonstrations import Demonstrations, acted_unrolls
 from workbench.replay.epochs import Epochs
 from workbench.replay.prioritized import Histograms, PrioritizedReplay
-from workbench.replay.queue import LONG_S, Fresh, UnrollQueue
+from workbench.replay.queue import Fresh, UnrollQueue, Wait
 from workbench.replay.replay_capacity import check_memory, lasting_capacity
 from workbench.replay.storage import UnrollStorage
 from workbench.replay.unroll_fields import UnrollLayout
@@ -97,13 +97,13 @@ class Replayed:
         self._min_size = min(min_size, replay.capacity)
         self._earned = 0.0  # uses that no batch has cost yet
         self._started = False
-        self._waited: tuple[float, int] | None = None  # since when the next batch is earned, and its size
+        self._wait = Wait()  # for the uses that the next batch costs
         self._ratio, self._inserted, self._used = 0.0, 0, 0  # unrolls, since the ratio last changed
 
     def next(self, config: Any, *, timeout_s: float) -> Batch | None:
         """See `Experience`; inserts the unrolls that earn the batch."""
         deadline = time.monotonic() + timeout_s
-        self._waited = (self._waited[0] if self._waited else time.monotonic()), config.batch_size
+        self._wait.goes_on(config.batch_size)
         while len(self.replay) < self._min_size or self._earned < config.batch_size:
             left_s = deadline - time.monotonic()
             unrolls = self.queue.take(1, timeout_s=max(0.0, left_s))
@@ -112,7 +112,8 @@ class Replayed:
             self._insert(unrolls[0], config)
             if left_s < -_PATIENCE_S:  # many unrolls wait, and a command to pause or stop may wait as well
                 return None
-        self._started, self._waited = True, None
+        self._started = True
+        self._wait.ends()
         self._earned -= config.batch_size
         return self.replay.sample(
             config.batch_size, priority_exponent=config.priority_exponent,
@@ -155,9 +156,8 @@ class Replayed:
     def filling(self) -> str:
         """See `Experience`."""
         if self._started:
-            if self._waited is None or time.monotonic() - self._waited[0] < LONG_S:
-                return ""
-            return f"collecting unrolls: {self._earned:,.0f} of {self._waited[1]:,} uses earned (replay_ratio)"
+            wanted = self._wait.long_for
+            return f"collecting unrolls: {self._earned:,.0f} of {wanted:,} uses earned (replay_ratio)" if wanted else ""
         if len(self.replay) >= self._min_size:
             return "taking in the unrolls that earn the first batch"
         return f"filling the replay: {len(self.replay):,} of {self._min_size:,} unrolls before the first update"

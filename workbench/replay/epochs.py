@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
@@ -11,7 +10,7 @@ import numpy as np
 
 from workbench.algorithms.batch import Batch
 from workbench.algorithms.interface import Loss
-from workbench.replay.queue import LONG_S, FromQueue, UnrollQueue
+from workbench.replay.queue import FromQueue, UnrollQueue, Wait
 from workbench.trajectory import Unroll
 
 
@@ -35,7 +34,7 @@ class Epochs(FromQueue):
         self._left: list[Sequence[Unroll]] = []  # the round's batches, the next one last
         self._round = 0  # the present one
         self._agreed: Any = None  # the configuration at the last update, when it was the same in all learners
-        self._waited: tuple[float, int] | None = None  # since when the next round is collected, and of how many unrolls
+        self._wait = Wait()  # for the unrolls of the next round
         self._rounds, self._cut = 0, 0  # since the last `metrics`: of all rounds, those that ended early
 
     def next(self, config: Any, *, timeout_s: float) -> Batch | None:
@@ -48,10 +47,10 @@ class Epochs(FromQueue):
         config = config if self._alone else self._agreed or config
         size, wanted = config.batch_size, config.batch_size * config.minibatches
         self.queue.resize(max(config.queue_size, wanted))  # which may have been tuned
-        self._waited = (self._waited[0] if self._waited else time.monotonic()), wanted
+        self._wait.goes_on(wanted)
         unrolls = self._take(wanted, timeout_s=timeout_s)
         if unrolls:
-            self._waited = None
+            self._wait.ends()
         random = np.random.default_rng([self._seed, self._updates()])
         for _ in range(config.epochs if unrolls else 0):
             order = random.permutation(len(unrolls)).tolist()
@@ -71,9 +70,8 @@ class Epochs(FromQueue):
     @property
     def filling(self) -> str:
         """See `Experience`: a round that takes long, but for the first one, before which the run does not train."""
-        if not self._round or self._waited is None or time.monotonic() - self._waited[0] < LONG_S:
-            return ""
-        return f"collecting a round: {len(self.queue):,} of {self._waited[1]:,} unrolls"
+        wanted = self._wait.long_for if self._round else 0
+        return f"collecting a round: {len(self.queue):,} of {wanted:,} unrolls" if wanted else ""
 
     @property
     def between_rounds(self) -> bool:

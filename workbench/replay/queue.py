@@ -6,6 +6,7 @@ The bound slows the actors of a slow learner, instead of increasing the policy l
 from __future__ import annotations
 
 import threading
+import time
 from collections import deque
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -16,6 +17,27 @@ from workbench.algorithms.interface import Loss
 from workbench.trajectory import Array, Unroll
 
 LONG_S = 3.0  # of waiting for a batch, after which a status says for what
+
+
+class Wait:
+    """The wait of training for its next batch, which other threads ask about."""
+
+    def __init__(self) -> None:
+        self._began: tuple[float, int] | None = None  # when, and for how many
+
+    def goes_on(self, wanted: int) -> None:
+        """Training waits for so many, since now or since before."""
+        self._began = (self._began[0] if self._began else time.monotonic()), wanted
+
+    def ends(self) -> None:
+        """What was waited for has come."""
+        self._began = None
+
+    @property
+    def long_for(self) -> int:
+        """How many are waited for, once that has taken LONG_S; 0 before."""
+        began = self._began
+        return began[1] if began is not None and time.monotonic() - began[0] >= LONG_S else 0
 
 
 class UnrollQueue:
