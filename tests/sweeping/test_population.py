@@ -162,6 +162,8 @@ def test_the_worst_quarter_is_replaced_by_the_best(
     ({"learning_rate_schedule": "linear"}, InvalidInput, "learning_rate_schedule='linear' ends at total_frames"),
     ({"target_return": 400.0}, InvalidInput, "target_return would end runs of a population one by one"),
     ({"total_frames": 300}, OutOfBounds, "total_frames=300 is too little for 3 generations"),
+    ({"algorithm": "ppo", "total_frames": 6143, "batch_size": 8, "unroll_length": 32, "minibatches": 4}, OutOfBounds,
+     "6143 is too little for 3 generations, in which training takes 1,024 steps at a time: give at least 6144"),
 ])  # fmt: skip
 def test_what_a_population_cannot_do_is_said_before_anything_starts(
     home: Path, fields: dict[str, Any], error: type[Exception], says: str

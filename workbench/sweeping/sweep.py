@@ -6,6 +6,7 @@ A sweep has a process of its own, detached as runs are. Its runs are plain runs,
 
 from __future__ import annotations
 
+import math
 import os
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -53,6 +54,7 @@ EPISODES = tuple(f"{kind}_{what}" for kind in ("episode", "evaluation") for what
                  ("length", "return", "return_mean", "score", "score_mean"))  # fmt: skip
 
 LEAST_FRAMES = 900  # of a population
+_ROUND = ("batch_size", "unroll_length", "minibatches")  # whose product is the steps that training waits for
 _LONGEST_NAME = 90  # letters of a sweep's name; the names of its runs are longer
 
 _COLUMNS: Columns = {
@@ -232,9 +234,11 @@ def _check_population(members: int, generations: int, config: RunConfig, space: 
     if rules:
         raise InvalidInput(f"{', '.join(rules)} would end runs of a population one by one, and they train and end "
                            "together. Leave it out, and end the sweep by hand: .stop().")
-    if config.total_frames < LEAST_FRAMES:
-        raise OutOfBounds(f"total_frames={config.total_frames} is too little for {generations} generations: give at "
-                          f"least {LEAST_FRAMES}.")
+    round_steps = math.prod(getattr(config.hyperparameters, name, 1) for name in _ROUND)
+    least = max(LEAST_FRAMES, 2 * generations * round_steps)  # a run ends up to a round and a batch after its frames
+    if config.total_frames < least:
+        raise OutOfBounds(f"total_frames={config.total_frames} is too little for {generations} generations, in which "
+                          f"training takes {round_steps:,} steps at a time: give at least {least}.")
 
 
 # --- starting ---------------------------------------------------------------------------------------------------------
