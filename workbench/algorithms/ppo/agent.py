@@ -1,7 +1,8 @@
 """PPO as the learner uses it: the loss of a minibatch.
 
 Advantages and returns come from the values that the unroll was acted with, which are stored with it. So they are the
-same in every epoch, as in the paper, although each minibatch computes them anew.
+same in every epoch, as in the paper, although each minibatch computes them anew; but for a normalization of rewards,
+whose divisor follows the returns from minibatch to minibatch.
 """
 
 from __future__ import annotations
