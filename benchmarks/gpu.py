@@ -248,8 +248,9 @@ class Part:
 
     def answer(self) -> float:
         """The number, once it is measured. Raises PartFailed with the part's last words."""
-        if line := self._process.stdout.readline():
-            return float(line)
+        for line in self._process.stdout:
+            with suppress(ValueError):  # what else a part prints
+                return float(line)
         code = self._process.wait()
         self._errors.seek(0)
         lines = [line.strip() for line in self._errors.read().splitlines() if line.strip()]

@@ -121,6 +121,14 @@ def test_an_entropy_cost_of_nothing_begins_at_a_hundredth_when_it_is_to_adapt(al
     assert costs[0] == pytest.approx(0.01, rel=1e-5) and costs == sorted(set(costs))
 
 
+def test_a_checkpoint_of_a_cost_that_began_at_nothing_keeps_its_weight() -> None:
+    one, config = built("vtrace", entropy_cost=0.0, target_entropy=5.0)
+    last = adapted(one, config, "entropy_cost", 4)[-1]
+    again, _ = built("vtrace", entropy_cost=0.0, target_entropy=5.0)
+    again.load_state(one.state())
+    assert adapted(again, config, "entropy_cost", 1)[0] > last > 0.01
+
+
 def test_a_fork_with_another_speed_begins_with_the_weight_of_its_parent() -> None:
     fields = {"kl_cost": 0.2, "kl_cost_target": 0.01, "entropy_cost": 0.05, "target_entropy": 5.0}
     one, config = built("vtrace", **fields)

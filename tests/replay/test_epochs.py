@@ -80,16 +80,18 @@ def test_rounds_of_several_learners_begin_by_the_settings_of_the_last_update(tmp
     assert together.next(larger, timeout_s=0.0) is not None, "as the others, which may not know of it yet"
 
 
-def test_a_round_that_takes_long_says_so_once_the_run_trains(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(queue, "LONG_S", 0.0)
+def test_a_long_wait_for_a_round_is_said_and_a_pause_is_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    now = [100.0]
+    monkeypatch.setattr(queue.time, "monotonic", lambda: now[0])
     found, config, layout = made(tmp_path, "ppo", epochs=1, minibatches=2)
-    assert found.next(config, timeout_s=0.0) is None and found.filling == "", "the run waits for its first update"
     for number in range(8):
         found.queue.put(unroll(layout, number))
     for _ in range(2):
-        assert found.next(config, timeout_s=0.0) is not None and found.filling == ""
+        assert found.next(config, timeout_s=0.0) is not None and found.awaited == ""
     found.queue.put(unroll(layout, 8))
-    assert found.next(config, timeout_s=0.0) is None and found.filling == "collecting a round: 1 of 8 unrolls"
+    for seconds, said in ((0, ""), (1, ""), (1, ""), (1, "collecting a round: 1 of 8 unrolls"), (3600, "")):
+        now[0] += seconds
+        assert found.next(config, timeout_s=-1.0) is None and found.awaited == said
 
 
 @pytest.mark.parametrize(("enough", "left"), [(1e-4, False), (-1e-4, True), (None, True)])

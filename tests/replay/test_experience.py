@@ -140,9 +140,10 @@ def test_it_says_what_earns_the_next_batch_where_that_takes_long(tmp_path, monke
     slower = dataclasses.replace(config, replay_ratio=0.25)
     while found.next(slower, timeout_s=0.0) is not None:
         pass
-    assert found.filling == "", "not at once"
+    assert found.awaited == "", "not at once"
     monkeypatch.setattr(queue, "LONG_S", 0.0)
-    assert re.fullmatch(r"collecting unrolls: \d of 4 uses earned \(replay_ratio\)", found.filling)
+    assert re.fullmatch(r"collecting unrolls: \d of 4 uses earned \(replay_ratio\)", found.awaited)
+    assert found.filling == "", "it trains"
 
 
 def test_a_live_change_of_the_ratio_holds_from_then_on(tmp_path):

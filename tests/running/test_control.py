@@ -120,15 +120,16 @@ def test_a_dead_run_is_not_behind_its_last_checkpoint(home: Path) -> None:
 
 def test_a_run_that_starts_again_has_no_process_of_its_life_before(home: Path) -> None:
     run = recorded.vtrace("again")
-    writer = MetricsWriter(run.metrics)
-    writer.status({**recorded.STATUS, "state": "training", "supervisor_pid": 11, "learner_pid": 12,
-                   "learner_pids": [12], "frames_per_second": 9.0})
-    writer.close()
-    run.write(state="starting", supervisor_pid=13)
-    with lock.held(lock.of_supervisor(run), wait_s=1.0):
-        status = stored_status(run)
-    assert (status.state, status.supervisor_pid, status.learner_pid, status.learner_pids) == ("starting", 13, None, ())
-    assert (status.frames, status.actors) == (recorded.STATUS["frames"], ())
+    told = {**recorded.STATUS, "state": "training", "supervisor_pid": 11, "learner_pid": 12, "learner_pids": [12]}
+    for pid, row in ((13, {}), (None, {"state": "stopped", "supervisor_pid": None, "reason": "stopped as asked"})):
+        writer = MetricsWriter(run.metrics)
+        writer.status({**told, **row})
+        writer.close()
+        run.write(state="starting", supervisor_pid=pid)
+        with lock.held(lock.of_supervisor(run), wait_s=1.0):
+            status = stored_status(run)
+        assert (status.state, status.supervisor_pid, status.learner_pids) == ("starting", pid, ())
+        assert (status.frames, status.actors, status.reason) == (recorded.STATUS["frames"], (), "")
 
 
 def test_a_look_at_a_dead_run_reads_its_record_once(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:

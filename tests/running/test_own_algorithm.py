@@ -274,6 +274,9 @@ def test_a_loss_that_fails_leaves_a_checkpoint_from_which_a_mended_class_goes_on
     tried.stop()
     with pytest.raises(InvalidInput, match="trains by FailsLater, and can go on only with a class of yours"):
         wb.attach("later").fork(kept, algorithm=Bonus)
+    with pytest.raises(AlgorithmFailed, match="wrong from the start"):
+        wb.attach("later").fork(kept, name="wrong", algorithm=type("FailsLater", (Wrong,), {}), progress=False)
+    assert {run.name for run in wb.runs()} == {"later", "tried"}, "it lies in the trash"
     run = wb.resume("later", algorithm=mended, progress=False)
     run.wait(updates=kept.updates + 20, timeout_s=120, progress=False)
     assert (run.config.value("bonus"), run.config.value("more")) == (0.02, 3.0)

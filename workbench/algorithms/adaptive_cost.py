@@ -12,6 +12,7 @@ from collections.abc import Mapping
 import torch
 from torch import Tensor, nn
 
+_FIRST = 0.01  # where the fixed weight is 0: from nearly nothing a multiplier hardly rises
 LOG_BOUND = 20.0  # |speed·p| is kept below this, as in SEED's V-trace
 
 
@@ -51,7 +52,7 @@ class AdaptiveCost:
     def _start_from(self, cost: float) -> None:
         if cost != self._started_from:
             self._started_from = cost
-            self.parameter.fill_(math.log(max(cost, math.exp(-LOG_BOUND))) / self.speed)
+            self.parameter.fill_(math.log(max(cost or _FIRST, math.exp(-LOG_BOUND))) / self.speed)
         bound = LOG_BOUND / self.speed
         self.parameter.clamp_(-bound, bound)
 

@@ -12,7 +12,6 @@ from workbench.algorithms.adaptive_cost import AdaptiveCost
 from workbench.algorithms.baseline import BaselineAlgorithm
 from workbench.trajectory import EnvironmentSpec
 
-_FIRST_ENTROPY_COST = 0.01  # where entropy_cost is 0: from nearly nothing a multiplier hardly rises
 _FIRST_KL_COST = 1.0  # where kl_cost is 0, as SEED's init_alpha
 
 
@@ -35,8 +34,8 @@ class RegularizedAlgorithm(BaselineAlgorithm):
         """The loss -cost·H, with H the mean entropy of a policy with the parameters `logits` [..., A]."""
         entropy = self.distribution.entropy(logits).mean()
         target = config.target_entropy
-        first = config.entropy_cost if target is None else config.entropy_cost or _FIRST_ENTROPY_COST
-        loss, cost = self.entropy_cost.losses(-entropy, cost=first, bound=None if target is None else -target)
+        loss, cost = self.entropy_cost.losses(
+            -entropy, cost=config.entropy_cost, bound=None if target is None else -target)
         return Regularization({"entropy_loss": loss}, {"entropy": entropy, "entropy_cost": cost})
 
     def kl_penalty(self, logits: Tensor, *, behaviour_logits: Tensor, config: Any) -> Regularization:

@@ -144,7 +144,8 @@ class LeaderCalls(MemberCalls):
         if run.ready.is_set() and (silence := self._log.silence):
             return silence
         if self.state != "waiting":
-            return run.parts.experience.filling if self.state == "training" else ""
+            experience = run.parts.experience
+            return experience.filling or experience.awaited if self.state == "training" else ""
         return "collecting the first unrolls" if self._streams.connected else "waiting for the first actor"
 
     def pause(self) -> None:

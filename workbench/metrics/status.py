@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 import re
+import sys
 import types
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, is_dataclass, replace
@@ -72,8 +73,8 @@ def _read(kind: Any, value: Any) -> Any:
         return value if value in inner else _ODD
     kinds = inner if origin is types.UnionType else (kind,)
     fits = type(value) in kinds or _ALSO.get(type(value)) in kinds
-    bounded = math.isfinite(value) if isinstance(value, float) else not isinstance(value, int) or abs(value) <= _LARGEST
-    return value if fits and bounded else _ODD
+    most = sys.float_info.max if float in kinds else _LARGEST
+    return value if fits and (not isinstance(value, int | float) or abs(value) <= most) else _ODD
 
 
 def parts_from_json(cls: Any, data: Any) -> tuple[Any, ...]:

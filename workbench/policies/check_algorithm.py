@@ -239,7 +239,7 @@ def _check_loss(algorithm: Algorithm, network: nn.Module, batch: Batch, unroll: 
 def _check_weights(total: Tensor, known: set[int]) -> None:
     """Raises AlgorithmFailed where a loss depends on weights that no optimizer has; `known`: ids of those that one has.
     """
-    ahead, seen, unknown = [total.grad_fn], {total.grad_fn}, []
+    ahead, seen, unknown = [total.grad_fn] if total.grad_fn else [], {total.grad_fn}, []
     while ahead:
         function: Any = ahead.pop()
         weight = getattr(function, "variable", None)
@@ -248,8 +248,9 @@ def _check_weights(total: Tensor, known: set[int]) -> None:
         following = {following for following, _ in function.next_functions if following is not None} - seen
         ahead += following
         seen |= following
-    rule(not unknown, f"loss(...) depends on weights of shape {', '.join(unknown)} that nothing trains: they are "
-                      "neither the network's nor in parameters(). Return them there, and keep them in state().")
+    rule(not unknown, f"loss(...) has a gradient for weights of shape {', '.join(sorted(unknown))} that nothing trains: they "
+                      "are neither the network's nor in parameters(). Return them there, and keep them in state(); or, "
+                      "if nothing is to train them, as in a target, use them under torch.no_grad().")
 
 
 def _check_state(algorithm: Algorithm) -> None:

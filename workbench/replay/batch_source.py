@@ -56,7 +56,11 @@ class Experience(Protocol):
 
     @property
     def filling(self) -> str:
-        """What must happen before the first update, or before the next one where that takes long, in words; or ""."""
+        """What must happen before the first update, in words; "" if nothing."""
+
+    @property
+    def awaited(self) -> str:
+        """What training waits for, in words, once that takes long; "" otherwise."""
 
     def metrics(self) -> tuple[dict[str, float], Histograms]:
         """Present scalars and histograms by name. Thread-safe."""
@@ -156,11 +160,16 @@ class Replayed:
     def filling(self) -> str:
         """See `Experience`."""
         if self._started:
-            wanted = self._wait.long_for
-            return f"collecting unrolls: {self._earned:,.0f} of {wanted:,} uses earned (replay_ratio)" if wanted else ""
+            return ""
         if len(self.replay) >= self._min_size:
             return "taking in the unrolls that earn the first batch"
         return f"filling the replay: {len(self.replay):,} of {self._min_size:,} unrolls before the first update"
+
+    @property
+    def awaited(self) -> str:
+        """See `Experience`."""
+        wanted = self._wait.long_for if self._started else 0
+        return f"collecting unrolls: {self._earned:,.0f} of {wanted:,} uses earned (replay_ratio)" if wanted else ""
 
     def metrics(self) -> tuple[dict[str, float], Histograms]:
         """See `Experience`."""

@@ -68,9 +68,9 @@ class Epochs(FromQueue):
             self._cut += 1
 
     @property
-    def filling(self) -> str:
-        """See `Experience`: a round that takes long, but for the first one, before which the run does not train."""
-        wanted = self._wait.long_for if self._round else 0
+    def awaited(self) -> str:
+        """See `Experience`."""
+        wanted = self._wait.long_for
         return f"collecting a round: {len(self.queue):,} of {wanted:,} unrolls" if wanted else ""
 
     @property

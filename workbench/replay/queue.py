@@ -16,6 +16,7 @@ from workbench.algorithms.batch import Batch, BatchMemory, collate
 from workbench.algorithms.interface import Loss
 from workbench.trajectory import Array, Unroll
 
+_PAUSE_S = 2.0  # between two looks for a batch: training was paused
 LONG_S = 3.0  # of waiting for a batch, after which a status says for what
 
 
@@ -23,11 +24,12 @@ class Wait:
     """The wait of training for its next batch, which other threads ask about."""
 
     def __init__(self) -> None:
-        self._began: tuple[float, int] | None = None  # when, and for how many
+        self._began: tuple[float, int, float] | None = None  # when, for how many, and when that was last said
 
     def goes_on(self, wanted: int) -> None:
-        """Training waits for so many, since now or since before."""
-        self._began = (self._began[0] if self._began else time.monotonic()), wanted
+        """Training waits for so many, since now or since before; a pause is no wait."""
+        now, began = time.monotonic(), self._began
+        self._began = began[0] if began and now - began[2] < _PAUSE_S else now, wanted, now
 
     def ends(self) -> None:
         """What was waited for has come."""
@@ -99,6 +101,7 @@ class FromQueue:
     See `batch_source.Experience`.
     """
 
+    filling = ""
     occupancy = None
 
     def __init__(self, queue: UnrollQueue, *, pin_memory: bool = False) -> None:
@@ -106,7 +109,7 @@ class FromQueue:
         self._memory = BatchMemory(pinned=pin_memory)
 
     @property
-    def filling(self) -> str:
+    def awaited(self) -> str:
         """See `batch_source.Experience`: nothing."""
         return ""
 

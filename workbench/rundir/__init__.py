@@ -218,9 +218,12 @@ class RunDirectory(RecordFolder):
         return self._socket(f"learner-{rank}.sock" if rank else "learner.sock")
 
     def remove_sockets(self) -> None:
-        """Remove the folder that a long path's sockets have elsewhere, if no process listens there any more."""
+        """Remove the folder that a long path's sockets have elsewhere, once no process listens there."""
+        folder = _short_folder(self.path)
         with suppress(OSError):
-            _short_folder(self.path).rmdir()
+            for left in _checked(folder).glob("*.sock"):  # of a process that was killed
+                left.unlink()
+            folder.rmdir()
 
     def memory_socket(self, rank: int = 0) -> str:
         """The path of the socket where actors ask the learner of that rank for memory to share."""

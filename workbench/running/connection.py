@@ -113,6 +113,9 @@ class Control:
             return stored_status(self.directory)
 
 
+_NO_PROCESSES: dict[str, Any] = {"actors": (), "supervisor_pid": None, "learner_pid": None, "learner_pids": ()}
+
+
 def stored_status(directory: RunDirectory) -> RunStatus:
     """The last status that the run's files hold; needs neither network nor token. Raises RunNotFound."""
     owner, followed = directory.owner, lock.is_followed(directory)
@@ -135,12 +138,13 @@ def stored_status(directory: RunDirectory) -> RunStatus:
     if state not in ENDED and not lives:
         state = "dead"
         corrections |= _of_last_checkpoint(directory, status)
-        corrections |= {"reason": _dead(directory), "actors": (), "supervisor_pid": None, "learner_pid": None}
-    elif state not in ENDED and status.supervisor_pid != record.get("supervisor_pid"):  # a row of the life before
-        corrections |= {"actors": (), "supervisor_pid": record.get("supervisor_pid"), "learner_pid": None,
-                        "learner_pids": ()}
-    elif state not in ENDED and status.state not in ENDED:
-        state = status.state
+        corrections |= {**_NO_PROCESSES, "reason": _dead(directory)}
+    elif state not in ENDED:
+        pid = record.get("supervisor_pid")
+        if status.state in ENDED or status.supervisor_pid != pid:  # a row of the life before
+            corrections = {**_NO_PROCESSES, "supervisor_pid": pid, "reason": "", **corrections}
+        else:
+            state = status.state
     elif state == "stopped" and not row and not record.get("lives"):
         corrections["reason"] = f"not started yet. wb.resume({directory.name!r}) starts it."
     status = replace(status, state=state, **corrections)

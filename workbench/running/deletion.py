@@ -9,14 +9,19 @@ from __future__ import annotations
 import errno
 import os
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from itertools import count
 from pathlib import Path
 
-from workbench import rundir
-from workbench.errors import RunAlive, StorageFailed, WorkbenchError
+from workbench import checkpoints, rundir
+from workbench.errors import AlgorithmFailed, InvalidInput, RunAlive, StorageFailed, WorkbenchError
 from workbench.rundir import ENDED, RunDirectory, lock
 from workbench.rundir.files import make_private
-from workbench.running.connection import checked, stored_status
+from workbench.running import waiting
+from workbench.running.connection import Control, checked, stored_status
+
+END_S = 60.0  # for the processes of a run that failed
 
 
 def delete(directory: RunDirectory) -> Path:
@@ -30,6 +35,21 @@ def delete(directory: RunDirectory) -> Path:
         if not mine or lock.is_held(lock.of_supervisor(directory)):
             raise RunAlive(_refusal(directory))
         return moved(directory.path, rundir.trash())
+
+
+@contextmanager
+def trashed_if_refused(directory: RunDirectory) -> Iterator[None]:
+    """Where what only the learner can check refuses a start, its new run, which has trained nothing, is none any more.
+    """
+    try:
+        yield
+    except (InvalidInput, AlgorithmFailed) as error:
+        with suppress(WorkbenchError):  # then it stays, as a failed run
+            waiting.until_ended(Control(directory), END_S)
+            own = [one for one in checkpoints.every(directory.checkpoints) if "fork" not in one.meta]
+            if directory.read()["state"] == "failed" and not own:
+                error.add_note(f"{directory.name} has trained nothing, and lies in {delete(directory)} now.")
+        raise
 
 
 def moved(path: Path, trash: Path) -> Path:

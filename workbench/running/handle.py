@@ -402,8 +402,9 @@ class Run:
         place = launchers.by_name(moved_to(self.config, launcher, address).launcher)
         directory = forked(self, checkpoint, place, name=name, replay=replay, launcher=launcher, address=address,
                            trust_code=trust_code, algorithm=algorithm, changes={**changes})
-        return Run(directory, started(
-            directory, place, wait_ready=wait_ready, ready_timeout_s=ready_timeout_s, progress=progress))
+        with deletion.trashed_if_refused(directory):
+            return Run(directory, started(
+                directory, place, wait_ready=wait_ready, ready_timeout_s=ready_timeout_s, progress=progress))
 
     def rescue(self, **changes: Any) -> Run:
         """Start a new run from the best checkpoint of this one (`best`), with half its learning rate; this run goes on.

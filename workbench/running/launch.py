@@ -4,24 +4,24 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import closing, contextmanager, nullcontext, suppress
+from contextlib import closing, contextmanager, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Unpack
 
-from workbench import checkpoints, launchers, rundir
+from workbench import launchers, rundir
 from workbench.checkpoints import Checkpoint
 from workbench.config import DEFAULT, REPLAY_S, RunConfig
 from workbench.config.chosen import DEVICE_VARIABLE
 from workbench.config.signatures import with_fields
 from workbench.environments.adapters.wrapping import Wrapper
-from workbench.errors import AlgorithmFailed, InvalidInput, StorageFailed, WorkbenchError, checked_arguments
+from workbench.errors import InvalidInput, StorageFailed, WorkbenchError, checked_arguments
 from workbench.launchers.contract import Launched, Launcher
 from workbench.rundir import RunDirectory, sealed
 from workbench.rundir.files import make_private, write_atomically
 from workbench.running import demonstrating, remote, waiting
 from workbench.running.choosing import chosen_checkpoint
 from workbench.running.connection import Control, stored_status
-from workbench.running.deletion import delete
+from workbench.running.deletion import END_S, trashed_if_refused
 from workbench.running.handle import Run, attach
 from workbench.running.progress import notify
 from workbench.running.starting import (
@@ -46,7 +46,6 @@ if TYPE_CHECKING:
     from workbench.config.keywords import ResumeFields, RunFields
     from workbench.playing.rollout import Rollout
 
-_END_S = 60.0  # for the processes of a run that failed
 
 
 @with_fields()
@@ -109,23 +108,9 @@ def launch(
     record = new_record(config, parent=parent, code=code, preset=preset_name)
     directory = created(name, stem_for(config), record, code, place,
                         lambda run: keep_demonstrations(run.demonstrations))
-    with _in_the_trash_if_refused(directory):
+    with trashed_if_refused(directory):
         return Run(directory, started(
             directory, place, wait_ready=wait_ready, ready_timeout_s=ready_timeout_s, progress=progress))
-
-
-@contextmanager
-def _in_the_trash_if_refused(directory: RunDirectory) -> Iterator[None]:
-    """Where what only the learner can check refuses a launch, its run, which has trained nothing, is no run any more.
-    """
-    try:
-        yield
-    except (InvalidInput, AlgorithmFailed) as error:
-        with suppress(WorkbenchError):  # then it stays, as a failed run
-            waiting.until_ended(Control(directory), _END_S)
-            if directory.read()["state"] == "failed" and not checkpoints.every(directory.checkpoints):
-                error.add_note(f"{directory.name} has trained nothing, and lies in {delete(directory)} now.")
-        raise
 
 
 @with_fields(live=True, also=("actors",))
@@ -263,7 +248,7 @@ def _as_it_was_if_it_fails(control: Control) -> Iterator[None]:
     except WorkbenchError as error:
         if directory.read()["state"] != "failed":  # it goes on, or was not started
             raise
-        waiting.until_ended(control, _END_S)
+        waiting.until_ended(control, END_S)
         write_atomically(file, code)
         directory.write(**{name: record[name] for name in ("config", "state", "error")},
                         config_before=directory.read()["config"])  # for the next life to say so

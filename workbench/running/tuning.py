@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from types import NoneType
 from typing import Any
 
@@ -16,6 +17,7 @@ from workbench.config.settings import in_groups
 from workbench.errors import InvalidInput
 from workbench.running.connection import COMMAND_S, Control
 from workbench.tables import Columns, Table, brief, shown
+from workbench.wire.rpc import REFUSES_ARGUMENTS
 
 _KINDS = ("tune", "scale")
 
@@ -139,7 +141,11 @@ def undo(control: Control, events: Iterable[Mapping[str, Any]], name: str | None
         raise InvalidInput(f"there is no change{of_field} to take back: this run's history has none that still stands.")
     new = {change.name: change.old for change in latest}
     method, arguments = ("scale", new) if "actors" in new else ("tune", {"changes": new})
-    made = {change.name: change.new for change in latest}
-    answer: dict[str, Any] = control.call(
-        method, timeout_s=COMMAND_S, **arguments, undoes=latest[0].event, made=made)
+    call = partial(control.call, method, timeout_s=COMMAND_S, **arguments, undoes=latest[0].event)
+    try:
+        answer: dict[str, Any] = call(made={change.name: change.new for change in latest})
+    except InvalidInput as error:
+        if REFUSES_ARGUMENTS not in str(error):
+            raise
+        answer = call()  # of a run that an older version began
     return answer

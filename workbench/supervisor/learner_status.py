@@ -20,7 +20,7 @@ class LearnerTracker:
         phase: what the learner did then.
         status: its last status; counters and means stay while a new learner has none yet. None: no status has come in
             this life of the supervisor.
-        at_start: what counts until then: the end of the life before, at the checkpoint from which the learner goes on.
+        at_start: what counts until then: the means of the life before, and the counters of the newest checkpoint.
         at: when it came, on the monotonic clock.
         mute: why an answer was no status, or "".
         stepped: actors that made a step in this life of the supervisor.

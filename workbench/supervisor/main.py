@@ -92,5 +92,4 @@ def main(run_dir: str, starting: int | None = None) -> int:
     signal.signal(signal.SIGHUP, signal.SIG_IGN)
     _watch(supervisor, place)
     serve(run, supervisor)
-    run.remove_sockets()
     return 0

@@ -34,6 +34,7 @@ def serve(run: RunDirectory, supervisor: Supervisor) -> None:
         supervisor.serve()
     finally:
         server.stop(1.0)
+        run.remove_sockets()
         if stored is not None:
             stored.close()
         supervisor.close()
@@ -121,8 +122,11 @@ class Service:
         """Raises InvalidInput where a change that is to be undone was undone or followed by another meanwhile."""
         if not isinstance(made, dict | None):
             raise InvalidInput(f"made={made!r:.100} is no object of fields and values.")
+        if made:
+            self._supervisor.changes.record_resumption()  # so that these can be undone, too
+        known = self._supervisor.config.all_settings()
         for name, value in (made or {}).items():
-            if (now := self._supervisor.config.value(name)) != value:
+            if name in known and (now := self._supervisor.config.value(name)) != value:
                 raise InvalidInput(f"{name} is {now!r} now, and no longer {value!r}: it was changed meanwhile, and "
                                    "nothing was undone. The same call undoes the change that came last.")
 

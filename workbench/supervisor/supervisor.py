@@ -81,7 +81,8 @@ class Supervisor:
         self._endings = Endings(self._tracker)
         before = earlier_status(run) if self._life > 1 else {}
         if newest := last_checkpoint.newest(run):
-            self._tracker.at_start = last_checkpoint.at(newest, LearnerStatus.from_json(before))
+            known = replace(LearnerStatus.from_json(before), actors=(), warning="", hint="", bottleneck={})
+            self._tracker.at_start = last_checkpoint.at(newest, known)
         self._budget = Budget(Spent.from_json(before), time.monotonic())
         self._course = Course.from_json(before or {"first_mean": record.get("first_mean")})
         self._trackers = Trackers(run, trackers.named(self.config.track), self.event)
@@ -304,7 +305,7 @@ class Supervisor:
         if self._course.collapsed and not before.collapsed:
             self.event("collapse", f"{self._counted().collapse}. run.rescue() forks the best checkpoint with half the "
                                    "learning rate")
-        elif before.collapsed and not self._course.collapsed:
+        elif before.collapsed and not self._course.collapsed and self._course.best_mean is not None:
             self.event("recovered", f"{FACTS[status.judged_by].said(self._counted())}: back from its collapse")
 
     def _follow(self, phase: LearnerPhase) -> None:

@@ -234,11 +234,12 @@ def _check_population(members: int, generations: int, config: RunConfig, space: 
     if rules:
         raise InvalidInput(f"{', '.join(rules)} would end runs of a population one by one, and they train and end "
                            "together. Leave it out, and end the sweep by hand: .stop().")
-    round_steps = math.prod(getattr(config.hyperparameters, name, 1) for name in _ROUND)
-    least = max(LEAST_FRAMES, 2 * generations * round_steps)  # a run ends up to a round and a batch after its frames
+    steps = math.prod(getattr(config.hyperparameters, name, 1) for name in _ROUND)
+    steps = math.ceil(steps / getattr(config.hyperparameters, "replay_ratio", 1.0))
+    least = max(LEAST_FRAMES, 2 * generations * steps)  # a step has a frame or more, and a run ends up to a round late
     if config.total_frames < least:
         raise OutOfBounds(f"total_frames={config.total_frames} is too little for {generations} generations, in which "
-                          f"training takes {round_steps:,} steps at a time: give at least {least}.")
+                          f"training takes {steps:,} steps at a time: give at least {least}.")
 
 
 # --- starting ---------------------------------------------------------------------------------------------------------

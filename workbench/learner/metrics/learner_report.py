@@ -144,7 +144,7 @@ class LearnerReport:
         replay, histograms = experience.metrics()
         scalars = {
             **means, **lag_summary(lags), **replay, **self._parts.inference.flights.means(),
-            "queue_occupancy": len(experience.queue) / experience.queue.capacity,
+            "queue_occupancy": min(1.0, len(experience.queue) / experience.queue.capacity),  # it may just have shrunk
             "learner_memory_gb": self._memory_gb(),
             "accelerator_memory_gb": device.memory_gb(),
             "accelerator_total_gb": device.total_memory_gb(),

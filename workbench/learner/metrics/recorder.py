@@ -157,8 +157,7 @@ def hint(
     limiting = limit(parts)
     if limiting == "training":
         large = parameters >= _LARGE
-        remedies = ["a GPU"] * (on_cpu and large) or ["a larger batch_size"]
-        remedy = " or ".join([*remedies, *["a smaller network"] * large])
+        remedy = ("a GPU" if on_cpu and large else "a larger batch_size") + " or a smaller network" * large
         room = f"; {idle_cores:.1f} cores are idle: learner_threads={threads + 1} may help"
         return (f"training {parts['training']:.0%} of the time: {remedy} would help most"
                 f"{room if on_cpu and idle_cores >= _WHOLE_CORE else ''}")
