@@ -259,7 +259,7 @@ class OtherShapes(Good):
 BROKEN = {
     SetsNothingUp: r"its __init__ leaves out super\(\).__init__\(config, spec=spec\), which comes first",
     TakesItsGradient: r"loss\(...\) takes the gradient itself. It returns the loss; the learner calls backward\(\)",
-    TrainsNoHead: r"loss\(...\) has a gradient for weights of shape \(2,\), \(2, 4\) that nothing trains",
+    TrainsNoHead: r"loss\(...\) has a gradient for weights of shape \(2, 4\), \(2,\) that nothing trains",
     NamesTheRunsMetric: r"Loss.scalars\['episode_return'\] has the name of a metric that every run has. Rename it",
     OtherShapes: r"whose batch has T \+ 1 = 6 steps of B = 3 unrolls, raised RuntimeError: The size of tensor a \(5\)",
     PartOfNobody: r"part 1 of rate_factors\(network, ...\) has a Parameter of shape \(4,\), which is a param",

@@ -248,9 +248,10 @@ def _check_weights(total: Tensor, known: set[int]) -> None:
         following = {following for following, _ in function.next_functions if following is not None} - seen
         ahead += following
         seen |= following
-    rule(not unknown, f"loss(...) has a gradient for weights of shape {', '.join(sorted(unknown))} that nothing trains: they "
-                      "are neither the network's nor in parameters(). Return them there, and keep them in state(); or, "
-                      "if nothing is to train them, as in a target, use them under torch.no_grad().")
+    shapes = ", ".join(sorted(unknown))
+    rule(not unknown, f"loss(...) has a gradient for weights of shape {shapes} that nothing trains: they are neither "
+                      "the network's nor in parameters(). Return them there, and keep them in state(); or, if nothing "
+                      "is to train them, as in a target, use them under torch.no_grad().")
 
 
 def _check_state(algorithm: Algorithm) -> None:
