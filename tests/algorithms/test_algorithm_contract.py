@@ -10,8 +10,9 @@ import torch
 
 import workbench as wb
 from workbench import algorithms, networks
-from workbench.config import ALGORITHMS, RunConfig
+from workbench.config import ALGORITHMS, RunConfig, settings
 from workbench.config.hyperparameters import BaselineFields, RegularizationFields
+from workbench.config.own_algorithm import named_algorithm
 from workbench.errors import AlgorithmFailed, InvalidInput, UnknownName
 from workbench.policies import check_algorithm
 from workbench.trajectory import ACTION_WORDS, ActionSpec, EnvironmentSpec
@@ -366,6 +367,16 @@ def test_a_broken_rule_is_named(algorithm: type) -> None:
     kind = wb.WorkbenchError if algorithm is OfAnotherOutput else AlgorithmFailed
     with pytest.raises(kind, match=BROKEN[algorithm]):
         wb.check_algorithm(algorithm)
+
+
+@pytest.mark.parametrize("algorithm", [TrainsNoHead, NamesTheRunsMetric])
+def test_a_run_that_has_trained_goes_on_by_the_rules_of_its_time(algorithm: type) -> None:
+    name, description = named_algorithm(algorithm, taken=settings(RunConfig))
+    config = check_algorithm.smaller(RunConfig.build("x", algorithm=name, own_algorithm=description))
+    spec = EnvironmentSpec("x", (4,), "float32", 2)
+    check_algorithm.check_class(algorithm, config, spec=spec, new=False)
+    with pytest.raises(AlgorithmFailed):
+        check_algorithm.check_class(algorithm, config, spec=spec)
 
 
 def test_what_is_no_algorithm_is_refused() -> None:

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import torch
 
-from workbench import algorithms, networks
+from workbench import algorithms, checkpoints, networks
 from workbench.algorithms import Algorithm
 from workbench.checkpoints import Checkpoint
 from workbench.config import chosen, hardware
@@ -119,7 +119,8 @@ class Builder:
 
     def _check_own(self, own: type[Algorithm], factory: Factory | None) -> None:
         """Try an algorithm that a user wrote, with a network of its own, on the CPU. Raises AlgorithmFailed."""
-        check_algorithm.check_class(own, check_algorithm.smaller(self._state.config), spec=self._spec, factory=factory)
+        check_algorithm.check_class(own, check_algorithm.smaller(self._state.config), spec=self._spec, factory=factory,
+                                    new=not checkpoints.every(self._run.checkpoints))
 
     def _layout(self, trainer: Trainer) -> UnrollLayout:
         algorithm = trainer.algorithm

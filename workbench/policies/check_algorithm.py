@@ -72,9 +72,14 @@ def check_algorithm(
 
 
 def check_class(
-    own: type[Algorithm] | None, config: RunConfig, *, spec: EnvironmentSpec, factory: NetworkFactory | None = None
+    own: type[Algorithm] | None, config: RunConfig, *, spec: EnvironmentSpec, factory: NetworkFactory | None = None,
+    new: bool = True,
 ) -> None:
-    """Test the algorithm of a run, of the class `own` where a user wrote it, with a new network. Raises as `check`."""
+    """Test the algorithm of a run, of the class `own` where a user wrote it, with a new network. Raises as `check`.
+
+    Args:
+        new: whether the run has trained nothing by it: rules that are younger than some runs hold for these alone.
+    """
     with _naming("its constructor"):
         built = algorithms.build(config, spec=spec, own=own)
     rule(hasattr(built, "spec"), "its __init__ leaves out super().__init__(config, spec=spec), which comes first.")
@@ -83,7 +88,7 @@ def check_class(
     rule(isinstance(heads, Heads), f"heads are an algorithms.Heads, not {said_of(heads)}.")
     rule(isinstance(overlap, int) and overlap >= 0, f"overlap is a number of steps from 0 on, not {said_of(overlap)}.")
     network = networks.build(config.network, spec=spec, heads=heads, factory=factory, seed=0)
-    check(built, network, spec=spec, config=config.hyperparameters)
+    check(built, network, spec=spec, config=config.hyperparameters, new=new)
 
 
 def smaller(config: RunConfig, *, but: Collection[str] = ()) -> RunConfig:
@@ -92,7 +97,9 @@ def smaller(config: RunConfig, *, but: Collection[str] = ()) -> RunConfig:
                               if name in config.all_settings() and name not in but}, learners=1)
 
 
-def check(algorithm: Algorithm, network: nn.Module, *, spec: EnvironmentSpec, config: Any) -> None:
+def check(
+    algorithm: Algorithm, network: nn.Module, *, spec: EnvironmentSpec, config: Any, new: bool = True
+) -> None:
     """Test an algorithm with a network, which are both as new, on the CPU. Raises AlgorithmFailed."""
     networks.check(network, spec=spec, output=algorithm.heads.output)
     behaviour = _behaviour(algorithm)
@@ -104,7 +111,7 @@ def check(algorithm: Algorithm, network: nn.Module, *, spec: EnvironmentSpec, co
                           tuple(tuple(part.shape[1:]) for part in network.initial_state(1)))  # type: ignore[operator]
     random = np.random.default_rng(0)
     unrolls = [_unroll(layout, random, acted) for _ in range(config.batch_size)]
-    _check_loss(algorithm, network, collate(unrolls), unrolls[0], config)
+    _check_loss(algorithm, network, collate(unrolls), unrolls[0], config, new)
     _check_state(algorithm)
 
 
@@ -202,21 +209,24 @@ def _unroll(layout: UnrollLayout, random: np.random.Generator, acted: Callable[[
     return Unroll.of(arrays, env_id=0, run_id=1)
 
 
-def _check_loss(algorithm: Algorithm, network: nn.Module, batch: Batch, unroll: Unroll, config: Any) -> None:
+def _check_loss(
+    algorithm: Algorithm, network: nn.Module, batch: Batch, unroll: Unroll, config: Any, new: bool
+) -> None:
     with _naming("before_update(batch, ...)"):
         algorithm.before_update(batch, config=config, peers=None)
     steps, rows = batch.reward.shape
     with _naming(f"loss(network, batch=..., config=...), whose batch has T + 1 = {steps} steps of B = {rows} unrolls,"):
         loss = algorithm.loss(network, batch=batch, config=config)  # type: ignore[arg-type]
     returned.check_loss(loss, algorithm=algorithm, batch=batch)
-    for name in loss.scalars:
+    for name in loss.scalars if new else ():
         rule(name not in METRICS, f"Loss.scalars[{name!r}] has the name of a metric that every run has. Rename it.")
     rule(loss.total.dtype == torch.float32, f"Loss.total is a float32 scalar, not {said_of(loss.total)}.")
     total = float(loss.total.detach())
     rule(bool(np.isfinite(total)), f"Loss.total is {total} for a batch of noise.")
     rule(all(parameter.grad is None for parameter in network.parameters()), "loss(...) takes the gradient itself. It "
          "returns the loss; the learner calls backward() and steps the optimizer.")
-    _check_weights(loss.total, {id(one) for one in (*network.parameters(), *algorithm.parameters())})
+    if new:
+        _check_weights(loss.total, {id(one) for one in (*network.parameters(), *algorithm.parameters())})
     with _naming("the gradient of Loss.total"):
         loss.total.backward()  # type: ignore[no-untyped-call]
     slopes = [parameter.grad for parameter in network.parameters() if parameter.grad is not None]
