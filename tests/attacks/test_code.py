@@ -248,6 +248,15 @@ def test_a_cluster_that_the_call_or_a_launch_of_ones_own_names_is_called(home: P
     sealed.check(rundir.create("launched", {}, code=code).code, config)
 
 
+def test_a_file_that_is_replaced_is_not_read_and_the_others_are(home: Path, tmp_path: Path) -> None:
+    (tmp_path / "algorithm.pkl").write_bytes(b"a stranger's")
+    (tmp_path / "network.pkl").write_bytes(sealed.sealed("network.pkl", b"mine"))
+    assert sealed.all_code(tmp_path, but=("algorithm.pkl",)) == {"network.pkl": b"mine"}
+    assert set(sealed.every(tmp_path, but=("algorithm.pkl",))) == {"network.pkl"}
+    with pytest.raises(AccessDenied, match="algorithm.pkl"):
+        sealed.every(tmp_path, but=("network.pkl",))
+
+
 def test_a_seal_counts_for_its_own_file_and_bytes_alone(home: Path, tmp_path: Path) -> None:
     run = rundir.create("mine", {}, code=code_of(environment=Short))
     whole = (run.code / "environment.pkl").read_bytes()

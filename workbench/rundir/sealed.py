@@ -16,6 +16,7 @@ import hmac
 import os
 import platform
 import secrets
+from collections.abc import Collection
 from contextlib import suppress
 from pathlib import Path
 
@@ -78,14 +79,15 @@ def read(path: Path, *, trust_code: bool = False) -> bytes | None:
                        f"machine wrote it. It was not loaded. {_remedy(path)}")
 
 
-def all_code(folder: Path, *, trust_code: bool = False) -> dict[str, bytes]:
-    """The code of a run by file name. Raises as `read`."""
-    contents = {path.name: read(path, trust_code=trust_code) for path in files_in(folder)}
+def all_code(folder: Path, *, trust_code: bool = False, but: Collection[str] = ()) -> dict[str, bytes]:
+    """The code of a run by file name, `but` for these files. Raises as `read`."""
+    contents = {path.name: read(path, trust_code=trust_code) for path in files_in(folder) if path.name not in but}
     return {name: code for name, code in contents.items() if code is not None}
 
 
 def every(
-    folder: Path, config: RunConfig | None = None, *, address: str | None = None, trust_code: bool = False
+    folder: Path, config: RunConfig | None = None, *, address: str | None = None, trust_code: bool = False,
+    but: Collection[str] = (),
 ) -> dict[str, bytes]:
     """The same, each sealed by this user, with the package and the Ray cluster that the configuration names.
 
@@ -94,7 +96,7 @@ def every(
 
     Raises as `read` and `sealed`; AccessDenied for a package or a cluster that no launch of this user named.
     """
-    code = all_code(folder, trust_code=trust_code)
+    code = all_code(folder, trust_code=trust_code, but=but)
     names = {} if config is None else words(config.environment, config.address)
     for name, word in names.items():
         if not trust_code and code.get(name) != word and (name, word.decode()) != (ADDRESS, address):

@@ -53,8 +53,8 @@ def forked(
               else run.directory.for_its_class(source.config))
     changed = config_of_fork(before, changes, frames=source.frames, replay=replay)
     config = moved_to(_with_own_opponent(changed, before, run.directory), launcher, address)
-    code = sealed.every(run.directory.code, config, address=address,
-                        trust_code=sealed.TRUST.check(trust_code)) | mended
+    code = sealed.every(run.directory.code, config, address=address, trust_code=sealed.TRUST.check(trust_code),
+                        but=mended) | mended
     launchers.checked(place, config)
     if replay and not source.has_replay:
         raise InvalidInput(f"{source.path} has no replay. Fork without it, or from a checkpoint that holds it: "
