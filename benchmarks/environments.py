@@ -222,7 +222,7 @@ def speed_report(rates: dict[Measured, Rate], names: list[str], sizes: list[int]
     return "\n".join([
         "# Environments: the actor against the bare environment", "",
         f"`{command}`", "",
-        f"{hardware()}; one core each way, random actions; medians of {rounds} rounds.", "",
+        f"{hardware('cpu')}; one core each way, random actions; medians of {rounds} rounds.", "",
         "bare: as the environment's own package steps it. adapter: our vector environment alone. actor: our actor's",
         "process, whose steps go through shared memory to a learner's streams on another core, which answer at once.",
         f"It has {GROUPS} groups of games and sends a message for each. CPU: by processor time instead of the",

@@ -141,7 +141,7 @@ def test_it_says_what_earns_the_next_batch_where_that_takes_long(tmp_path, monke
     while found.next(slower, timeout_s=0.0) is not None:
         pass
     assert found.awaited == "", "not at once"
-    monkeypatch.setattr(queue, "LONG_S", 0.0)
+    monkeypatch.setattr(queue, "_LONG_S", 0.0)
     assert re.fullmatch(r"collecting unrolls: \d of 4 uses earned \(replay_ratio\)", found.awaited)
     assert found.filling == "", "it trains"
 

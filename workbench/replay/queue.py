@@ -17,7 +17,7 @@ from workbench.algorithms.interface import Loss
 from workbench.trajectory import Array, Unroll
 
 _PAUSE_S = 2.0  # between two looks for a batch: training was paused
-LONG_S = 3.0  # of waiting for a batch, after which a status says for what
+_LONG_S = 3.0  # of waiting for a batch, after which a status says for what
 
 
 class Wait:
@@ -37,9 +37,9 @@ class Wait:
 
     @property
     def long_for(self) -> int:
-        """How many are waited for, once that has taken LONG_S; 0 before."""
+        """How many are waited for, once that takes long; 0 before."""
         began = self._began
-        return began[1] if began is not None and time.monotonic() - began[0] >= LONG_S else 0
+        return began[1] if began is not None and time.monotonic() - began[0] >= _LONG_S else 0
 
 
 class UnrollQueue:

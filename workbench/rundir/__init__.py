@@ -220,6 +220,8 @@ class RunDirectory(RecordFolder):
     def remove_sockets(self) -> None:
         """Remove the folder that a long path's sockets have elsewhere, once no process listens there."""
         folder = _short_folder(self.path)
+        if not os.path.lexists(folder):  # most runs have none
+            return
         with suppress(OSError):
             for left in _checked(folder).glob("*.sock"):  # of a process that was killed
                 left.unlink()

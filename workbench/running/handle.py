@@ -47,7 +47,7 @@ if TYPE_CHECKING:
 _STOP_MARGIN_S = 20.0  # for the actors and the supervisor itself, after the learner's last checkpoint
 _METRICS = {"reward": "episode_return", "return": "episode_return", "returns": "episode_return",
             "score": "episode_score", "fps": "frames_per_second", "sps": "steps_per_second", "lr": "learning_rate"}
-_FRESH_S = 2.0  # age below which a repr reads no newer status
+FRESH_S = 2.0  # age below which a repr reads no newer status
 
 
 class Run:
@@ -476,7 +476,7 @@ class Run:
 
     def __repr__(self) -> str:
         """The last known status with its age; an old one is first read again from the run's files, without network."""
-        if time.monotonic() - self._last_at > _FRESH_S:
+        if time.monotonic() - self._last_at > FRESH_S:
             with suppress(WorkbenchError):  # deleted or damaged: what was known, with its age
                 self._remember(stored_status(self._directory))
         age_s = time.monotonic() - self._last_at

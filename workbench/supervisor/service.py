@@ -120,12 +120,13 @@ class Service:
 
     def _check_stands(self, made: dict[str, Any] | None) -> None:
         """Raises InvalidInput where a change that is to be undone was undone or followed by another meanwhile."""
-        if not isinstance(made, dict | None):
+        if made is None:
+            return
+        if not isinstance(made, dict):
             raise InvalidInput(f"made={made!r:.100} is no object of fields and values.")
-        if made:
-            self._supervisor.changes.record_resumption()  # so that these can be undone, too
+        self._supervisor.changes.record_resumption()  # so that these can be undone, too
         known = self._supervisor.config.all_settings()
-        for name, value in (made or {}).items():
+        for name, value in made.items():
             if name in known and (now := self._supervisor.config.value(name)) != value:
                 raise InvalidInput(f"{name} is {now!r} now, and no longer {value!r}: it was changed meanwhile, and "
                                    "nothing was undone. The same call undoes the change that came last.")

@@ -24,7 +24,7 @@ from workbench.errors import (
 from workbench.rundir import ENDED, lock, sealed
 from workbench.rundir.files import tail
 from workbench.running.connection import stored_status
-from workbench.running.handle import Run
+from workbench.running.handle import FRESH_S, Run
 from workbench.running.progress import Progress, interactive
 from workbench.sweeping import study, sweep_folder
 from workbench.sweeping.kept_run import withdraw
@@ -47,7 +47,6 @@ OPEN = "open"  # the state of a trial that was running when its sweep ended
 _STOP_MARGIN_S = 60.0  # for runs to end after they wrote their last checkpoints
 _POLL_S = 0.2
 _LOG_BYTES = 4000
-_FRESH_S = 2.0  # age below which a repr reads no newer status
 _FIRST_ANSWER_S = 10.0  # the longest time from a supervisor's start to its first answer
 
 
@@ -416,7 +415,7 @@ class Sweep:
 
     def __repr__(self) -> str:
         """The last known status; an old one is first read again from the sweep's files."""
-        if time.monotonic() - self._last_at > _FRESH_S:
+        if time.monotonic() - self._last_at > FRESH_S:
             with suppress(WorkbenchError):  # deleted or damaged: what was known
                 self.look()
         return plain(f"Sweep({self.name}: {self._last})")
