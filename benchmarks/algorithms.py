@@ -1,7 +1,7 @@
 """Algorithms as launched with no fields, beside Stable-Baselines3 and CleanRL: return at equal frames and seconds.
 
     python benchmarks/algorithms.py [--tasks cartpole pendulum] [--algorithms ppo] [--libraries workbench CleanRL]
-        [--seeds 3] [--frames 100000] [--equal seconds] [--install] [--write]
+        [--seeds 3] [--first-seed 0] [--frames 100000] [--equal seconds] [--install] [--write]
 
 CartPole-v1 for all algorithms; Pendulum-v1, Hopper-v5 and HalfCheetah-v5 for those that choose numbers. The table has
 what the environment's preset sets. The other libraries have environments of their own (--install makes them, --folder
@@ -111,19 +111,35 @@ def preset_fields(task: str, algorithm: str) -> dict[str, Any]:
     return {} if preset is None else preset.fields(algorithm)
 
 
+def late(found: Mapping[str, Any]) -> float:
+    """The mean return while training, over the last tenth of the frames."""
+    last = found["curve"][-1][0]
+    return statistics.mean(value for frames, value in found["curve"] if frames >= 0.9 * last)
+
+
+def told(task: str, library: str, algorithm: str, seed: int, found: dict[str, Any]) -> dict[str, Any]:
+    """What a run found, once it is printed in a line: runs take hours, and the table comes after all of them."""
+    last, tenths = found["curve"][-1][0], range(1, 11)
+    curve = [next(value for frames, value in found["curve"] if frames >= last * tenth / 10) for tenth in tenths]
+    print(f"{task} {library} {algorithm} seed {seed}: {found['frames']:,} frames, {found['seconds']:,.0f} s, greedy "
+          f"{statistics.mean(found['returns']):,.0f}; after each tenth {', '.join(f'{one:,.0f}' for one in curve)}",
+          file=sys.stderr, flush=True)
+    return found
+
+
+def seeds(given: argparse.Namespace) -> range:
+    return range(given.first_seed, given.first_seed + given.seeds)
+
+
 def row(task: str, library: str, algorithm: str, found: list[dict[str, Any]]) -> str:
     """Medians over the seeds, with the least and the most."""
     def spread(values: list[float]) -> str:
         return f"{statistics.median(values):,.0f} ({min(values):,.0f} to {max(values):,.0f})"
 
     fields = preset_fields(task, algorithm) if library == OURS else {}
-    late = []
-    for one in found:
-        last = one["curve"][-1][0]
-        late.append(statistics.mean(value for frames, value in one["curve"] if frames >= 0.9 * last))
     cells = [task, library, algorithm, *(f"{statistics.median(one[name] for one in found):,.0f}"
                                          for name in ("frames", "seconds")),
-             spread(late), spread([statistics.mean(one["returns"]) for one in found]),
+             spread([late(one) for one in found]), spread([statistics.mean(one["returns"]) for one in found]),
              ", ".join(f"{name}={value}" for name, value in fields.items() if name != "total_frames")]
     return f"| {' | '.join(cells)} |"
 
@@ -133,12 +149,14 @@ def equal_frames(name: str, given: argparse.Namespace, pythons: Mapping[str, str
     task = TASKS[name]
     frames = round(given.frames * task.share)
     for algorithm in (one for one in task.ours if one in given.algorithms and OURS in given.libraries):
-        yield row(name, OURS, algorithm, [ours(task.environment, algorithm, frames, seed)
-                                          for seed in range(given.seeds)])
+        yield row(name, OURS, algorithm, [
+            told(name, OURS, algorithm, seed, ours(task.environment, algorithm, frames, seed))
+            for seed in seeds(given)])
     for library, python in pythons.items():
         for algorithm in (their for our, their in task.theirs[library].items() if our in given.algorithms):
-            yield row(name, library, algorithm, [theirs(library, python, task.environment, algorithm, frames, seed)
-                                                 for seed in range(given.seeds)])
+            yield row(name, library, algorithm, [
+                told(name, library, algorithm, seed, theirs(library, python, task.environment, algorithm, frames, seed))
+                for seed in seeds(given)])
 
 
 def equal_seconds(name: str, given: argparse.Namespace, pythons: Mapping[str, str]) -> Iterator[str]:
@@ -150,10 +168,11 @@ def equal_seconds(name: str, given: argparse.Namespace, pythons: Mapping[str, st
                 sys.exit(f"{our} on {task.environment} has a learning rate that falls with the frames, of which a run "
                          "that the clock stops knows no end. Compare it with --equal frames.")
             found: dict[str, list[dict[str, Any]]] = {library: [], OURS: []}
-            for seed in range(given.seeds):
-                found[library].append(theirs(library, python, task.environment, their,
-                                             round(given.frames * task.share), seed))
-                found[OURS].append(ours_within(found[library][-1]["seconds"], task.environment, our, seed))
+            for seed in seeds(given):
+                one = theirs(library, python, task.environment, their, round(given.frames * task.share), seed)
+                found[library].append(told(name, library, their, seed, one))
+                one = ours_within(one["seconds"], task.environment, our, seed)
+                found[OURS].append(told(name, OURS, our, seed, one))
             yield row(name, library, their, found[library])
             yield row(name, OURS, our, found[OURS])
 
@@ -168,6 +187,7 @@ def arguments(words: list[str] | None = None) -> argparse.Namespace:
     parser.add_argument("--libraries", nargs="+", choices=[OURS, *LIBRARIES], default=[OURS, *LIBRARIES],
                         help="default: all")
     parser.whole("--seeds", 3, "runs of each, whose median is shown")
+    parser.whole("--first-seed", 0, "the first of them, to go on where another call ended", least=0, most=10**6)
     parser.whole("--frames", 100_000, "frames (= steps) of a run; a fifth on Pendulum", least=1000, most=10**9)
     parser.add_argument("--equal", choices=["frames", "seconds"], default="frames",
                         help="what ours and theirs have the same number of; seconds are those that theirs take for "
@@ -195,6 +215,7 @@ def main() -> None:
                 print(line, flush=True)
     command = (f"python benchmarks/algorithms.py --tasks {' '.join(given.tasks)} --algorithms "
                f"{' '.join(given.algorithms)} --libraries {' '.join(given.libraries)} --seeds {given.seeds} "
+               f"--first-seed {given.first_seed} "
                f"--frames {given.frames} --equal {given.equal}")
     text = "\n".join([
         "# Learning with defaults", "",

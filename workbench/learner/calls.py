@@ -143,9 +143,10 @@ class LeaderCalls(MemberCalls):
             return "writing a checkpoint with its replay"
         if run.ready.is_set() and (silence := self._log.silence):
             return silence
-        if self.state != "waiting":
-            experience = run.parts.experience
-            return experience.filling or experience.awaited if self.state == "training" else ""
+        if (state := self.state) == "training":
+            return run.parts.experience.filling or run.parts.experience.awaited
+        if state != "waiting":
+            return ""
         return "collecting the first unrolls" if self._streams.connected else "waiting for the first actor"
 
     def pause(self) -> None:
