@@ -22,7 +22,7 @@ from workbench.replay import batch_source, demonstration_file
 from workbench.replay.demonstration_file import Episode, Recorded
 from workbench.replay.demonstrations import Demonstrations, acted_unrolls, held_out
 from workbench.replay.unroll_fields import UnrollLayout
-from workbench.trajectory import ActionSpec, EnvironmentSpec, Flags
+from workbench.trajectory import ActionSpec, EnvironmentSpec, Flags, Part
 
 SPEC = EnvironmentSpec("vector", (3,), "float32", 2, frame_stack=3)
 T = 5
@@ -205,6 +205,11 @@ def test_an_environment_with_other_spaces_is_refused(tmp_path: Path) -> None:
     demonstration_file.check_spaces(found, dataclasses.replace(SPEC, name="another name", frame_stack=1))
     with pytest.raises(InvalidInput, match=r"wide has observations of shape \(4,\), not \(3,\) as the demonstr"):
         demonstration_file.check_spaces(found, dataclasses.replace(SPEC, name="wide", observation_shape=(4,)))
+    parts = Part("view", (2, 2), "uint8"), Part("way", (1,), "float32")
+    packed = dataclasses.replace(SPEC, parts=parts, observation_shape=(8,), observation_dtype="uint8")
+    said = r"parts view \[2, 2\] uint8, way \[1\] float32, not none as"
+    with pytest.raises(InvalidInput, match=said):  # not the bytes that they are packed in
+        demonstration_file.check_spaces(found, packed)
     switches = dataclasses.replace(SPEC, actions=ActionSpec("bernoulli", (2, 2)))
     with pytest.raises(InvalidInput, match=r"has actions bernoulli \[2, 2\], not categorical \[2\]"):
         demonstration_file.check_spaces(found, switches)

@@ -31,8 +31,8 @@ from workbench.errors import InvalidInput, StorageFailed
 from workbench.rundir.files import opened
 from workbench.trajectory import ENDS, Array, EnvironmentSpec, Flags
 
-_SPACES = {"observation_shape": "observations of shape", "observation_dtype": "observations of type",
-           "parts": "observations with the parts", "actions": "actions"}
+_SPACES = {"parts": "observations with the parts", "observation_shape": "observations of shape",
+           "observation_dtype": "observations of type", "actions": "actions"}
 _KEPT = ("observation", "action", "reward", "length", "end")
 
 

@@ -250,4 +250,5 @@ def check_same_environment(expected: EnvironmentSpec, spec: EnvironmentSpec) -> 
     for name, value in expected.to_json().items():
         other = spec.to_json()[name]
         if value != other:
-            raise ShapeMismatch(f"the actor's environment has {name}={other!r}, the learner's {name}={value!r}.")
+            raise ShapeMismatch(f"the actor's environment has {name}={other!r}, the learner's {name}={value!r}. Let "
+                                "every copy of the environment have the same spaces, whichever process makes it.")
