@@ -121,6 +121,19 @@ def test_an_entropy_cost_of_nothing_begins_at_a_hundredth_when_it_is_to_adapt(al
     assert costs[0] == pytest.approx(0.01, rel=1e-5) and costs == sorted(set(costs))
 
 
+@pytest.mark.parametrize("target", [None, 5.0])
+@pytest.mark.parametrize("cost", [0.0, 0.1])
+def test_entropy_that_costs_nothing_takes_no_gradient_and_is_shown_all_the_same(
+    cost: float, target: float | None
+) -> None:
+    one, config = built("ppo", entropy_cost=cost, target_entropy=target)
+    logits = torch.randn(STEPS, ROWS, SPEC.num_actions, requires_grad=True)
+    bonus = one.entropy_bonus(logits, config=config)
+    plain = -torch.log_softmax(logits, -1).mul(torch.softmax(logits, -1)).sum(-1).mean()
+    assert float(bonus.scalars["entropy"]) == pytest.approx(float(plain), rel=1e-5)
+    assert bonus.terms["entropy_loss"].requires_grad == (cost > 0 or target is not None)
+
+
 def test_a_checkpoint_of_a_cost_that_began_at_nothing_keeps_its_weight() -> None:
     one, config = built("vtrace", entropy_cost=0.0, target_entropy=5.0)
     last = adapted(one, config, "entropy_cost", 4)[-1]

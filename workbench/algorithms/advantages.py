@@ -5,6 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
+from workbench.algorithms.backward_sums import backward_sums
 from workbench.algorithms.running_statistics import Peers
 
 _SMALLEST_DEVIATION = 1e-8
@@ -23,13 +24,7 @@ def generalised_advantages(values: Tensor, *, r_t: Tensor, discount_t: Tensor, l
         r_t: rewards of the transitions into x_t, [T, B].
         discount_t: γ_t, [T, B]; 0 where the transition ended an episode.
     """
-    delta_t, trace_t = r_t + discount_t * values[1:] - values[:-1], discount_t * lambda_
-    advantage = torch.zeros_like(values[0])
-    advantages = []
-    for delta, trace in zip(reversed(delta_t.unbind()), reversed(trace_t.unbind()), strict=True):
-        advantage = delta + trace * advantage
-        advantages.append(advantage)
-    return torch.stack(advantages[::-1])
+    return backward_sums(r_t + discount_t * values[1:] - values[:-1], discount_t * lambda_)
 
 
 def normalised(advantages: Tensor, peers: Peers | None = None) -> Tensor:

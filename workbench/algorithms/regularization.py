@@ -31,9 +31,12 @@ class RegularizedAlgorithm(BaselineAlgorithm):
         self.kl_cost = AdaptiveCost("kl_cost", speed=config.kl_cost_speed)
 
     def entropy_bonus(self, logits: Tensor, *, config: Any) -> Regularization:
-        """The loss -cost·H, with H the mean entropy of a policy with the parameters `logits` [..., A]."""
-        entropy = self.distribution.entropy(logits).mean()
+        """The loss -cost·H, with H the mean entropy of a policy with the parameters `logits` [..., A]; without a
+        gradient while neither `entropy_cost` nor `target_entropy` asks for it."""
         target = config.target_entropy
+        if config.entropy_cost == 0 and target is None:
+            logits = logits.detach()
+        entropy = self.distribution.entropy(logits).mean()
         loss, cost = self.entropy_cost.losses(
             -entropy, cost=config.entropy_cost, bound=None if target is None else -target)
         return Regularization({"entropy_loss": loss}, {"entropy": entropy, "entropy_cost": cost})

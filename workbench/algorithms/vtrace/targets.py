@@ -12,6 +12,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
+from workbench.algorithms.backward_sums import backward_sums
 from workbench.algorithms.distributions import CATEGORICAL, Distribution
 
 
@@ -68,12 +69,7 @@ def vtrace_targets(
     v_t = torch.cat([v_tm1[1:], bootstrap_value.unsqueeze(0)])
     delta_t = rho_tm1.clamp(max=rho_clip) * (r_t + discount_t * v_t - v_tm1)
     trace_t = discount_t * lambda_ * rho_tm1.clamp(max=c_clip)
-    correction = torch.zeros_like(bootstrap_value)  # v_t - V(x_t)
-    corrections = []
-    for delta, trace in zip(reversed(delta_t.unbind()), reversed(trace_t.unbind()), strict=True):
-        correction = delta + trace * correction
-        corrections.append(correction)
-    vs_tm1 = v_tm1 + torch.stack(corrections[::-1])
+    vs_tm1 = v_tm1 + backward_sums(delta_t, trace_t)  # the corrections v_{t-1} - V(x_{t-1})
     vs_t = torch.cat([vs_tm1[1:], bootstrap_value.unsqueeze(0)])
     return VTraceTargets(vs_tm1, rho_tm1.clamp(max=pg_rho_clip) * (r_t + discount_t * vs_t - v_tm1))
 

@@ -221,7 +221,8 @@ class Trainer:
         """The loss, and the global norm of its gradient before clipping."""
         with self._device.autocast():
             loss = self._loss(batch, config)
-        self.optimizer.zero_grad(set_to_none=True)
+        for parameter in self.parameters:  # as zero_grad, which takes ten times as long
+            parameter.grad = None
         self._learners.backward(loss.total, self.algorithm.parameters())
         if loss.enough is not None:
             loss = loss._replace(enough=self._learners.average(loss.enough))  # all learners decide alike
