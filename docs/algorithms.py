@@ -7,16 +7,7 @@ import inspect
 from pathlib import Path
 
 from workbench import algorithms
-from workbench.config import (
-    ALGORITHMS,
-    DEFAULT,
-    DemonstrationsConfig,
-    EpochsConfig,
-    LearningConfig,
-    ReplayConfig,
-    RunConfig,
-    settings,
-)
+from workbench.config import ALGORITHMS, DEFAULT, LearningConfig, RunConfig, settings
 from workbench.config.signatures import bounds_of
 from workbench.errors import InvalidInput
 from workbench.trajectory import ACTION_KINDS, ACTION_WORDS, ActionSpec, EnvironmentSpec
@@ -81,7 +72,7 @@ class Reinforce(wb.Algorithm):
         total = policy_loss + 0.5 * (returns - values).square().mean() - config.beta * entropy
         return wb.Loss(total, {"loss": total.detach(), "entropy": entropy.detach()})
 
-wb.check_algorithm(Reinforce)                             # names the rule that it breaks, if any
+wb.check_algorithm(Reinforce)                             # names the rule that it breaks, or says how it is read
 run = wb.launch("CartPole-v1", algorithm=Reinforce)
 run.tune(beta=0.003)
 ```
@@ -130,15 +121,6 @@ are choices; `frozen` takes no gradient of the critics' weights (`workbench.netw
 """
 
 
-def trains(config: type[LearningConfig]) -> str:
-    """On what an algorithm of that configuration trains, in words."""
-    if issubclass(config, EpochsConfig):
-        return "epochs of minibatches"
-    if issubclass(config, DemonstrationsConfig):
-        return "demonstrations"
-    return "prioritized replay" if issubclass(config, ReplayConfig) else "each unroll once"
-
-
 def actions(name: str) -> str:
     """The kinds of actions that the algorithm chooses."""
     kinds = []
@@ -178,7 +160,7 @@ def page() -> str:
     for name, config in ALGORITHMS.items():
         what = (importlib.import_module(f"workbench.algorithms.{name}").__doc__ or "").strip()
         usual = " (the default)" if name == DEFAULT else ""
-        table.append(f"| `{name}`{usual} | {what} | {trains(config)} | {actions(name)} | {memory(name)} | "
+        table.append(f"| `{name}`{usual} | {what} | {config.trains_on} | {actions(name)} | {memory(name)} | "
                      f"{', '.join(f'`{field}`' for field in config.search)} |")
         about = inspect.cleandoc(config.__doc__ or "")
         sections += [

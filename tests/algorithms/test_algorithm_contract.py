@@ -296,9 +296,12 @@ BROKEN = {
 
 
 def test_an_algorithm_typed_here_keeps_the_rules() -> None:
-    wb.check_algorithm(Good)
+    assert repr(wb.check_algorithm(Good)) == (
+        "Good breaks no rule on CartPole-v1. It trains on each unroll once. Fields of its own: beta (live). Metrics of "
+        "its loss: loss.")
     wb.check_algorithm(Good, beta=0.5)
-    wb.check_algorithm("ppo", epochs=2)
+    found = wb.check_algorithm("ppo", epochs=2)
+    assert found.trains_on == "epochs of minibatches" and "epochs" not in found.fields and found.fields["clip"]
     wb.check_algorithm(Good, lambda: gymnasium.make("Acrobot-v1"))
     with pytest.raises(InvalidInput, match="environment=3 must be the name of one, such as 'CartPole-v1', or a class"):
         wb.check_algorithm(Good, 3)  # type: ignore[arg-type]

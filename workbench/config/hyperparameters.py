@@ -26,11 +26,13 @@ class LearningConfig:
     Each unroll is trained on once, in the order of completion, unless a subclass says otherwise.
 
     Attributes:
+        trains_on: which data, in words.
         search: what a sweep searches where no space is given, as `wb.sweep` takes it.
         metrics: what the metrics of the loss mean, and their units, by name. A subclass describes those it adds or
             changes.
     """
 
+    trains_on: ClassVar[str] = "each unroll once"
     search: ClassVar[Mapping[str, Any]] = {"learning_rate": (1e-5, 1e-2)}
     metrics: ClassVar[Mapping[str, tuple[str, str]]] = {
         "loss": ("what the optimizer minimises: the sum of the weighted terms", ""),
@@ -83,6 +85,8 @@ class LearningConfig:
 class EpochsConfig(LearningConfig):
     """Hyperparameters of training in rounds: a round's unrolls, shuffled in each of a few epochs, in minibatches."""
 
+    trains_on = "epochs of minibatches"
+
     epochs: int = setting(4, "epochs that are made of each round of unrolls", unit="epochs", low=1, high=1000,
                           live=True, group="learning", source="PPO, arXiv 1707.06347, table 5: 3; CleanRL: 4")
     minibatches: int = setting(4, "minibatches of batch_size unrolls in an epoch", unit="minibatches", low=1,
@@ -96,6 +100,8 @@ class EpochsConfig(LearningConfig):
 @dataclass(frozen=True)
 class ReplayConfig(LearningConfig):
     """Hyperparameters of training from a replay, with or without priorities."""
+
+    trains_on = "prioritized replay"
 
     replay_size: int = setting(0, "unrolls that the replay holds; 0: as many as replay_memory_gb holds, at most "
                                "100,000, planned when the run first starts", unit="unrolls", low=0,
@@ -124,6 +130,8 @@ class DemonstrationsConfig(LearningConfig):
     go on acting with the policy that learns, and show how good it is; their own unrolls are dropped. Frames and steps
     of a run are those of its actors; the metric `demonstration_epochs` counts what was trained on.
     """
+
+    trains_on = "demonstrations"
 
     demonstration_ratio: float = setting(
         4.0, "steps of demonstrations that are trained on per step that the actors act, which shows how good the "

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -18,11 +19,11 @@ import torch
 from torch import Tensor, nn
 
 from workbench import algorithms, environments, networks
-from workbench.algorithms import Algorithm, Heads, Outlook, Roles, collate, returned
+from workbench.algorithms import Algorithm, Heads, Loss, Outlook, Roles, collate, returned
 from workbench.algorithms.batch import Batch
 from workbench.algorithms.rate_factors import RateFactors
 from workbench.algorithms.returned import is_tensor, rule, said_of
-from workbench.config import ReplayConfig, RunConfig, settings
+from workbench.config import LearningConfig, ReplayConfig, RunConfig, settings
 from workbench.config.own_algorithm import named_algorithm
 from workbench.errors import AlgorithmFailed, InvalidInput, WorkbenchError
 from workbench.metrics.meanings import METRICS
@@ -35,11 +36,34 @@ _ROWS, _STEPS = 3, 5
 _FEW = {"batch_size": _ROWS, "unroll_length": _STEPS, "burn_in": 2, "lstm_size": 8, "dueling_size": 8, "critic_size": 8}
 
 
+@dataclass(frozen=True)
+class CheckedAlgorithm:
+    """An algorithm that breaks no rule, as the workbench reads it.
+
+    Attributes:
+        trains_on: which data, in words.
+        fields: those that its configuration adds to the ones of such data, and whether they are live.
+        metrics: the names of its loss's scalars.
+    """
+
+    name: str
+    environment: str
+    trains_on: str
+    fields: Mapping[str, bool]
+    metrics: tuple[str, ...]
+
+    def __repr__(self) -> str:
+        fields = ", ".join(f"{name}{' (live)' * live}" for name, live in self.fields.items()) or "none"
+        return (f"{self.name} breaks no rule on {self.environment}. It trains on {self.trains_on}. Fields of its own: "
+                f"{fields}. Metrics of its loss: {', '.join(self.metrics) or 'none'}.")
+
+
 def check_algorithm(
     algorithm: str | type, environment: str | Callable[..., Any] = "CartPole-v1", *,
     network: str | NetworkFactory | None = None, **fields: Any
-) -> None:
+) -> CheckedAlgorithm:
     """Test an algorithm on the spaces of an environment, on the CPU of this process; nothing is started.
+    Returns what it was found to be, if it breaks no rule.
 
     Args:
         algorithm: its name, or a class that derives from `wb.Algorithm`.
@@ -68,14 +92,25 @@ def check_algorithm(
     spec = vector.spec
     vector.close()
     with torch.random.fork_rng(devices=[]):
-        check_class(own, smaller(config, but=fields), spec=spec, factory=network if callable(network) else None)
+        metrics = check_class(own, smaller(config, but=fields), spec=spec,
+                              factory=network if callable(network) else None)
+    kind = type(config.hyperparameters)
+    return CheckedAlgorithm(name, spec.name, kind.trains_on, _own_fields(kind), metrics)
+
+
+def _own_fields(kind: type[LearningConfig]) -> dict[str, bool]:
+    """The fields that the configuration adds to those of its kind of data, and whether they are live."""
+    data = next(base for base in kind.__mro__[1:] if base.__module__ == LearningConfig.__module__ and
+                issubclass(base, LearningConfig))
+    return {field.name: field.live for field in settings(kind).values() if field.name not in settings(data)}
 
 
 def check_class(
     own: type[Algorithm] | None, config: RunConfig, *, spec: EnvironmentSpec, factory: NetworkFactory | None = None,
     new: bool = True,
-) -> None:
-    """Test the algorithm of a run, of the class `own` where a user wrote it, with a new network. Raises as `check`.
+) -> tuple[str, ...]:
+    """Test the algorithm of a run, of the class `own` where a user wrote it, with a new network. Returns and raises as
+    `check`.
 
     Args:
         new: whether the run has trained nothing by it: rules that are younger than some runs hold for these alone.
@@ -88,7 +123,7 @@ def check_class(
     rule(isinstance(heads, Heads), f"heads are an algorithms.Heads, not {said_of(heads)}.")
     rule(isinstance(overlap, int) and overlap >= 0, f"overlap is a number of steps from 0 on, not {said_of(overlap)}.")
     network = networks.build(config.network, spec=spec, heads=heads, factory=factory, seed=0)
-    check(built, network, spec=spec, config=config.hyperparameters, new=new)
+    return check(built, network, spec=spec, config=config.hyperparameters, new=new)
 
 
 def smaller(config: RunConfig, *, but: Collection[str] = ()) -> RunConfig:
@@ -99,8 +134,9 @@ def smaller(config: RunConfig, *, but: Collection[str] = ()) -> RunConfig:
 
 def check(
     algorithm: Algorithm, network: nn.Module, *, spec: EnvironmentSpec, config: Any, new: bool = True
-) -> None:
-    """Test an algorithm with a network, which are both as new, on the CPU. Raises AlgorithmFailed."""
+) -> tuple[str, ...]:
+    """Test an algorithm with a network, which are both as new, on the CPU. Returns the names of its loss's scalars.
+    Raises AlgorithmFailed."""
     networks.check(network, spec=spec, output=algorithm.heads.output)
     behaviour = _behaviour(algorithm)
     with _naming("prepare(network)"):
@@ -111,8 +147,9 @@ def check(
                           tuple(tuple(part.shape[1:]) for part in network.initial_state(1)))  # type: ignore[operator]
     random = np.random.default_rng(0)
     unrolls = [_unroll(layout, random, acted) for _ in range(config.batch_size)]
-    _check_loss(algorithm, network, collate(unrolls), unrolls[0], config, new)
+    loss = _check_loss(algorithm, network, collate(unrolls), unrolls[0], config, new)
     _check_state(algorithm)
+    return tuple(loss.scalars)
 
 
 @contextmanager
@@ -211,7 +248,7 @@ def _unroll(layout: UnrollLayout, random: np.random.Generator, acted: Callable[[
 
 def _check_loss(
     algorithm: Algorithm, network: nn.Module, batch: Batch, unroll: Unroll, config: Any, new: bool
-) -> None:
+) -> Loss:
     with _naming("before_update(batch, ...)"):
         algorithm.before_update(batch, config=config, peers=None)
     steps, rows = batch.reward.shape
@@ -244,6 +281,7 @@ def _check_loss(
              f"initial_priority(unroll, ...) is a number from 0 on, not {said_of(priority)}.")
         rule(is_tensor(loss.priorities, (config.batch_size,)),
              f"with a replay, Loss.priorities are [B], {(config.batch_size,)}, not {said_of(loss.priorities)}.")
+    return loss
 
 
 def _check_weights(total: Tensor, known: set[int]) -> None:
