@@ -201,7 +201,7 @@ def actor(name: str, count: int, seconds: float) -> Rate:
 
     done, cores, size = [0], _cores(), count // GROUPS
     batcher = Batcher(max_batch=size, timeout_s=0.0)
-    streams = ActorStreams(envs_per_actor=count, batcher=batcher, meters=Meters(), admit=lambda hello: 0)
+    streams = ActorStreams(envs_per_actor=count, batcher=batcher, meters=Meters(), admit=lambda *_: 0)
     with tempfile.TemporaryDirectory(prefix="wb") as folder:
         address = f"unix:{folder}/learner"
         os.sched_setaffinity(0, {cores[-1]})

@@ -30,7 +30,7 @@ import numpy as np
 from arguments import Parser
 
 from workbench.trajectory import EnvironmentSpec, Flags, StepBatch
-from workbench.wire.messages import GroupActions, GroupStep, Hello
+from workbench.wire.messages import GroupActions, GroupStep
 from workbench.wire.rpc import open_channel, open_stream_channel, serve
 
 FRAME, ACTIONS, FRAMES_PER_STEP, STACK, UNROLL = (1, 84, 84), 6, 4, 4, 20
@@ -311,13 +311,11 @@ def _streams(address: str, given: SimpleNamespace, work: Callable[[object], None
     from workbench.learner.inference.batcher import Batcher
     from workbench.learner.metrics.meters import Meters
 
-    def admit(hello: Hello) -> int:
-        return 0
-
     config = _config(given)
     batcher = Batcher(max_batch=max(1, config.actors * config.envs_per_actor // 2),
                       timeout_s=config.batch_timeout_ms / 1000)
-    streams = ActorStreams(envs_per_actor=config.envs_per_actor, batcher=batcher, meters=Meters(), admit=admit)
+    streams = ActorStreams(envs_per_actor=config.envs_per_actor, batcher=batcher, meters=Meters(),
+                           admit=lambda *_: 0)
     thread = threading.Thread(target=work, args=[batcher], name="inference", daemon=True)
     thread.start()
     server = serve(address, _TOKEN, calls={}, streams={"play": streams.play}, threads=64)

@@ -100,7 +100,7 @@ def test_nothing_that_strangers_send_reaches_the_unrolls_of_actors_that_play() -
 def second_of_two() -> Iterator[SimpleNamespace]:
     """The streams of the learner of rank 1 of two, behind gRPC; nobody answers steps."""
     batcher = Batcher(max_batch=100, timeout_s=1.0)
-    streams = ActorStreams(envs_per_actor=4, batcher=batcher, meters=Meters(), admit=lambda _: 3, learners=2, rank=1)
+    streams = ActorStreams(envs_per_actor=4, batcher=batcher, meters=Meters(), admit=lambda *_: 3, learners=2, rank=1)
     with tempfile.TemporaryDirectory() as folder:
         server = serve(f"unix:{folder}/s", "secret", calls={}, streams={"play": streams.play})
         yield SimpleNamespace(address=f"unix:{folder}/s", streams=streams)

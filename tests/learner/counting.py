@@ -10,7 +10,7 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -123,8 +123,9 @@ class Rig:
             return None
         return Opponent(self.opponent, device=device(), num_envs=1, seed=0)
 
-    def _admit(self, hello: Hello) -> int:
+    def _admit(self, hello: Hello, is_there: Callable[[], bool]) -> int:
         assert hello.spec == self.spec, (hello.spec, self.spec)
+        assert is_there()
         self.lives += 1
         return self.lives
 

@@ -72,9 +72,11 @@ def test_nothing_runs_while_paused_and_all_of_it_afterwards():
     thread.start()
     thread.join(0.2)
     assert not taken
+    ended = time.perf_counter()
     batcher.pause(False)
     thread.join(240)
     assert sizes(taken[0]) == [4]
+    assert taken[0][0].arrived >= ended, "a pause is no wait for a batch"
 
 
 def test_closing_ends_the_wait():

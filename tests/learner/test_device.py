@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import time
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from types import SimpleNamespace
 
 import numpy as np
@@ -280,6 +280,28 @@ def test_nothing_waits_for_the_whole_gpu_while_a_graph_is_recorded_and_one_is_at
                 threads.submit(lambda: [device.fetch([torch.zeros(1)]) for _ in range(20)])]
         [one.result(60) for one in done]
     assert gpu.recorded == 10 and gpu.overlaps == 0
+
+
+def test_the_work_of_a_stream_is_done_when_its_thread_leaves_it(monkeypatch):
+    """A run's last checkpoint reads the weights after that, on another stream."""
+    gpu, told = FakeGpu(), []
+    stream = SimpleNamespace(synchronize=lambda: told.append("done"))
+    monkeypatch.setattr(cuda.torch.cuda, "Stream", lambda *_, **__: stream)
+    monkeypatch.setattr(cuda.torch.cuda, "stream", lambda _: nullcontext())
+    monkeypatch.setattr(cuda.torch.cuda, "synchronize", gpu.synchronize)
+    device = cuda.CudaDevice(precision="fp32")
+    with device.own_stream(ahead=False):
+        assert not told
+    assert told == ["done"]
+    with pytest.raises(ZeroDivisionError), device.own_stream(ahead=False):
+        raise ZeroDivisionError
+    assert told == ["done", "done"]
+
+
+@pytest.mark.parametrize(("version", "records"), [("2.10.0", False), ("2.11.0+cu128", True), ("2.14.0", True)])
+def test_work_is_recorded_by_a_torch_that_can(monkeypatch, version, records):
+    monkeypatch.setattr(choose.torch, "__version__", version)
+    assert choose._recorded(RunConfig.build("x"), own_network=False) == records
 
 
 def test_inference_is_where_training_is_unless_told_otherwise():

@@ -1,10 +1,15 @@
-"""What a learner says of itself before its first actor, whatever is asked of it meanwhile."""
+"""A learner before its first actor: what it says of itself, whatever is asked of it meanwhile, and whom it admits."""
+
+from types import SimpleNamespace
 
 import pytest
 
 from workbench import rundir
 from workbench.config import RunConfig
+from workbench.errors import ConnectionLost
 from workbench.learner.learner import Learner
+from workbench.trajectory import EnvironmentSpec
+from workbench.wire.messages import Hello
 
 
 @pytest.fixture
@@ -26,3 +31,14 @@ def test_it_says_its_state_while_it_waits_is_paused_held_and_stopped(learner):
     state.hold("")
     state.stop()
     assert status() | {"state": "stopped", "reason": ""} == status()
+
+
+def test_an_actor_that_died_while_the_learner_was_built_takes_no_place(learner):
+    """With exact resume the next life of that actor would count as one that came back, which ends the learner."""
+    admitted = []
+    learner.schedule = SimpleNamespace(admit=lambda hello: admitted.append(hello.run_id) or 7)
+    learner.state.ready.set()
+    spec = EnvironmentSpec("x", (2,), "float32", 2)
+    with pytest.raises(ConnectionLost, match="has gone"):
+        learner._admit(Hello(0, 1, 4, 1, spec), lambda: False)
+    assert learner._admit(Hello(0, 2, 4, 1, spec), lambda: True) == 7 and admitted == [2]

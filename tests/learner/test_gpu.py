@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 import time
 import warnings
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import numpy as np
@@ -88,10 +89,10 @@ def test_no_update_waits_for_the_gpu(name):
                 torch.cuda.set_sync_debug_mode("default")
 
 
-def test_two_threads_record_while_a_third_waits_for_the_whole_gpu():
+def test_two_threads_record_while_others_wait_for_the_whole_gpu_and_draw_random_numbers():
     device, failed, over = CudaDevice(precision="fp32"), [], threading.Event()
     device.tell = failed.append
-    generator = device.generator(0)
+    generator, others = device.generator(0), device.generator(1)
 
     def record(generator):
         layer = nn.Linear(64, 64).to(device.torch)
@@ -111,14 +112,19 @@ def test_two_threads_record_while_a_third_waits_for_the_whole_gpu():
             device.fetch([torch.ones(4, device=device.torch)])
             time.sleep(0.001)
 
-    threads = [threading.Thread(target=record, args=(one,)) for one in (None, generator)]
-    waiting = threading.Thread(target=wait)
-    for one in (*threads, waiting):
-        one.start()
-    for one in threads:
-        one.join(120)
-    over.set()
-    waiting.join(120)
+    def draw():
+        with device.own_stream(ahead=False):
+            while not over.is_set():  # torch's own generator could not be drawn from meanwhile
+                torch.rand(8, generator=others, device=device.torch)
+
+    with ThreadPoolExecutor(4) as threads:
+        beside = [threads.submit(wait), threads.submit(draw)]
+        recording = [threads.submit(record, one) for one in (None, generator)]
+        try:
+            [one.result(120) for one in recording]
+        finally:
+            over.set()
+        [one.result(120) for one in beside]
     assert not failed
 
 

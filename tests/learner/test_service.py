@@ -67,6 +67,7 @@ def test_an_actor_that_is_connected_cannot_be_replaced_by_another_stream():
         with Talk(running, hello(run_id=6)) as second, pytest.raises(grpc.RpcError) as caught:
             next(second.replies)
         assert caught.value.code() == grpc.StatusCode.ALREADY_EXISTS
+        assert running.lives == 1, "it was not admitted first"
         first.outbox.put(group(0, 0))
         assert next(first.replies), "the first stream goes on"
 

@@ -50,14 +50,14 @@ def test_an_actor_that_comes_back_inside_a_stretch_ends_the_learner() -> None:
     raised: list[BaseException] = []
     parts = SimpleNamespace(trainer=SimpleNamespace(updates=0))
     state = SimpleNamespace(config=SimpleNamespace(seed=3), parts=parts, fail=raised.append)
-    stretches = ExactResume(state, streams=None)
+    stretches = ExactResume(state, streams=None, meters=Meters())
     first, other = (stretches.admit(SimpleNamespace(actor=actor, run_id=actor + 10)) for actor in (0, 1))
     assert first != other and not raised
     with pytest.raises(ConnectionLost):
         stretches.admit(SimpleNamespace(actor=0, run_id=99))
     (error,) = raised
     assert isinstance(error, Interrupted) and "actor 0 came back after update 0" in str(error)
-    again = ExactResume(state, streams=None).admit(SimpleNamespace(actor=0, run_id=5))
+    again = ExactResume(state, streams=None, meters=Meters()).admit(SimpleNamespace(actor=0, run_id=5))
     assert again == first, "the seed is that of the stretch"
 
 

@@ -9,6 +9,7 @@ import pytest
 import torch
 
 from workbench import algorithms, checkpoints, networks
+from workbench.algorithms import Loss
 from workbench.config import RunConfig
 from workbench.errors import CheckpointCorrupt
 from workbench.learner.devices.device import Device
@@ -129,6 +130,29 @@ def test_a_checkpoint_of_another_kind_of_device_restores_all_but_the_random_numb
     second, before = trainer_of(config, seed=1), generator.get_state()
     assert not checkpointing.restore(written, second, generator)
     assert torch.equal(weights(second), weights(first)) and torch.equal(generator.get_state(), before)
+
+
+def test_random_numbers_of_training_go_on_or_begin_anew_by_themselves(tmp_path):
+    config = RunConfig.build("x", batch_size=2, unroll_length=4)
+    first, generator = trainer_of(config), torch.Generator()
+    groups = checkpointing.groups_of(first, generator)
+    expected = torch.rand(3, generator=first.algorithm.training_generator)
+    meta = {"frames": 1, "steps": 1, "updates": 1, "time_s": 1.0, "episodes": 0, "episode_return": None}
+    for state, goes_on in ((groups["rng"]["training"], True), (np.zeros(16, np.uint8), False)):
+        groups["rng"]["training"] = state
+        written = checkpoints.write(tmp_path, frames=1 + goes_on, groups=groups, meta=meta, requested=True)
+        second = trainer_of(config, seed=1)
+        second.algorithm.training_generator.manual_seed(99)
+        assert checkpointing.restore(written, second, generator) == goes_on
+        drawn = torch.rand(3, generator=second.algorithm.training_generator)
+        assert torch.equal(drawn, expected) == goes_on
+
+
+def test_samples_of_nothing_are_left_out():
+    trainer = trainer_of(RunConfig.build("x"))
+    trainer._add(Loss(torch.zeros(()), {"loss": torch.zeros(())}, {"none": torch.zeros(0), "one": torch.ones(1)}),
+                 np.zeros(1, np.int64))
+    assert list(trainer.drain()[2]) == ["one"]
 
 
 def test_a_checkpoint_of_another_network_is_refused_in_words(tmp_path):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import json
 import os
 import random
@@ -12,7 +13,7 @@ import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
 
@@ -45,7 +46,7 @@ class Service:
         self.transport, self.address, self.memory = transport, f"unix:{folder}/learner", f"{folder}/memory"
         self.batcher = Batcher(max_batch=1, timeout_s=0.0)
         self.streams = ActorStreams(envs_per_actor=ENVIRONMENTS, batcher=self.batcher, meters=Meters(),
-                                    admit=lambda hello: 7)
+                                    admit=lambda *_: 7)
         self.server = serve(self.address, TOKEN, calls={}, streams={"play": self.streams.play})
         if transport == "auto":
             self.streams.offer_memory(self.memory, TOKEN)
@@ -268,7 +269,7 @@ def test_the_memory_has_no_name_and_cannot_shrink():
 
 @pytest.mark.parametrize("change", [
     {"observation": np.zeros((3, 5), np.float32)}, {"observation": np.zeros((3, 1), np.float32)},
-    {"flags": np.zeros(3, np.int64)}, {"flags": np.zeros(2, np.uint8)}], ids=str)
+    {"flags": np.zeros(3, np.int64)}, {"flags": np.zeros(3, np.float32)}, {"flags": np.zeros(2, np.uint8)}], ids=str)
 def test_an_environment_that_gives_what_it_did_not_describe_is_refused_by_its_own_actor(change):
     descriptor = shared_rows.create(PLAIN, ENVIRONMENTS)
     rows = SharedRows(descriptor, PLAIN, ENVIRONMENTS)
@@ -388,3 +389,30 @@ def test_a_learner_that_ends_leaves_no_socket(sharing):
     assert not Path(sharing.memory).exists()
     with pytest.raises(ConnectionLost, match="hands over no memory"):
         handover.ask(sharing.memory, TOKEN, Hello(0, 5, ENVIRONMENTS, GROUPS, PLAIN))
+
+
+def test_a_learner_that_may_open_nothing_for_a_moment_shares_memory_again_afterwards(sharing, monkeypatch):
+    refused = []
+
+    class Full:
+        """A listener that is told once that the process has too many files open."""
+
+        def __init__(self, listener):
+            self._listener = listener
+
+        def __getattr__(self, name):
+            return getattr(self._listener, name)
+
+        def accept(self):
+            connection = self._listener.accept()
+            if not refused:
+                refused.append(connection[0].close())
+                raise OSError(errno.EMFILE, os.strerror(errno.EMFILE))
+            return connection
+
+    monkeypatch.setattr(sharing.streams._handover, "_listener", Full(sharing.streams._handover._listener))
+    for _ in range(2):  # the first one is accepted by a call that is under way
+        with suppress(OSError):
+            asked(sharing, b"{}")
+    with sharing.actor() as actor:
+        assert isinstance(actor, SharedStream) and refused

@@ -131,6 +131,18 @@ def test_what_is_drawn_depends_on_the_seed_and_the_updates_alone(tmp_path: Path)
     assert [trained(batch) for batch in batches(seeded, config, other, 9)] != all_of_them
 
 
+def test_a_batch_that_is_not_finite_is_not_drawn_again(tmp_path: Path) -> None:
+    """On a CPU such an update counts as none, so that the number of updates stays the same."""
+    source, config, _ = made(tmp_path, updates=Updates(1))
+    drawn = []
+    for _ in range(3):
+        batch = source.next(config, timeout_s=0.0)
+        assert batch is not None
+        source.after_update(batch, None, config)
+        drawn.append(trained(batch))
+    assert drawn[0] != drawn[1] != drawn[2]
+
+
 def test_held_out_episodes_are_never_trained_on_and_come_last_with_weight_0(tmp_path: Path) -> None:
     updates, lengths = Updates(1), tuple(range(3, 13))
     source, config, _ = made(tmp_path, lengths, updates=updates, batch_size=10, validation_share=0.3)

@@ -69,12 +69,14 @@ def test_a_round_that_is_tuned_back_begins_by_the_settings_of_now_and_leaves_no_
 
 def test_rounds_of_several_learners_begin_by_the_settings_of_the_last_update(tmp_path: Path) -> None:
     found, config, layout = made(tmp_path, "ppo", epochs=1, minibatches=2)
-    together = Epochs(found.queue, alone=False, seed=0, updates=lambda: 0)
+    together = Epochs(found.queue, agreed=config, seed=0, updates=lambda: 0)
+    larger = dataclasses.replace(config, minibatches=4)
     for number in range(8):
         found.queue.put(unroll(layout, number))
-    together.after_update(together.next(config, timeout_s=0.0), loss(None), config)
+    batch = together.next(larger, timeout_s=0.0)
+    assert batch is not None, "the first one by those that all learners began with"
+    together.after_update(batch, loss(None), config)
     together.next(config, timeout_s=0.0)
-    larger = dataclasses.replace(config, minibatches=4)
     for number in range(8):
         found.queue.put(unroll(layout, number))
     assert together.next(larger, timeout_s=0.0) is not None, "as the others, which may not know of it yet"

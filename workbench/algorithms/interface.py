@@ -182,8 +182,9 @@ class Algorithm:
             which unrolls then keep; otherwise it finds the values that inference gave them.
         peers: the learners that train together, which average a loss's scalars (`Peers.average`, called by all of them
             in the same order); None: this one is alone.
-        training_generator: of random numbers in training on a CPU, which no other learner draws; the learner keeps it
-            in checkpoints. On other devices a loss draws with generator=None: there the learner has seeded torch's own.
+        training_generator: of random numbers in training, which no other learner draws, on the device of training; the
+            learner keeps it in checkpoints. On XLA, which has no generators, it is a CPU's, and a loss draws with
+            generator=None: there the learner has seeded torch's own.
     """
 
     Config: type[LearningConfig] = LearningConfig

@@ -111,7 +111,7 @@ class Learner:
             self.log.close()
             state.ended.set()
 
-    def _admit(self, hello: Hello) -> int:
+    def _admit(self, hello: Hello, is_there: Callable[[], bool]) -> int:
         """Check the actor's environment against the network's once that is built. Returns the seed of its life."""
         state = self.state
         if self._spec is None:
@@ -121,6 +121,8 @@ class Learner:
         while not state.ready.wait(POLL_S):
             if state.ended.is_set() or state.stopping:
                 raise ConnectionLost("the learner is ending")
+        if not is_there():
+            raise ConnectionLost("the actor has gone")
         return self.schedule.admit(hello)
 
     def _build(self) -> None:
@@ -132,7 +134,7 @@ class Learner:
         builder = Builder(self.run_directory, self._spec, state=state, log=self.log, meters=self.meters, newest=newest)
         parts, counters = builder.build()
         state.begin(parts, counters.time_s)
-        self.schedule = ExactResume(state, self.streams) if exact else Concurrent(state, self.meters)
+        self.schedule = ExactResume(state, self.streams, self.meters) if exact else Concurrent(state, self.meters)
         self.calls.report = LearnerReport(parts, meters=self.meters, streams=self.streams, unsent=self.log.unsent)
         self.log.begin(self.calls.report, state, episodes=counters.episodes)
         self.checkpoints.begin(self.schedule)

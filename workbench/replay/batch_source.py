@@ -230,7 +230,7 @@ def build(
     if isinstance(config, EpochsConfig):
         round_size = config.batch_size * config.minibatches
         queue = UnrollQueue(max(config.queue_size, round_size))
-        return Epochs(queue, alone=alone, seed=seed, updates=updates, pin_memory=pin_memory)
+        return Epochs(queue, agreed=None if alone else config, seed=seed, updates=updates, pin_memory=pin_memory)
     if isinstance(config, DemonstrationsConfig):
         assert recorded is not None
         queue = UnrollQueue(max(config.queue_size, acted_unrolls(0, config.batch_size, config.demonstration_ratio)))

@@ -131,10 +131,11 @@ class Demonstrations(FromQueue):
         self._held = None if not held.any() else Stream(
             recorded, np.flatnonzero(held), layout=layout, seed=[seed, _HELD_OUT])
         self._batch_size = 0  # of the last update
+        self._skipped = 0  # batches that were not finite, and count as no update
 
     def next(self, config: Any, *, timeout_s: float) -> Batch | None:
         """See `batch_source.Experience`; drops the unrolls that pay for the batch."""
-        update = self._updates()
+        update = self._updates() + self._skipped
         price = acted_unrolls(update, config.batch_size, config.demonstration_ratio)
         self.queue.resize(max(self.queue.capacity, price))
         if price:
@@ -148,7 +149,7 @@ class Demonstrations(FromQueue):
         return self._drawn(update, config.batch_size)
 
     def _drawn(self, update: int, size: int) -> Batch:
-        """The batch of update number `update`, from 0 on: `size` unrolls to train on, then held-out ones."""
+        """Batch number `update`, from 0 on: `size` unrolls to train on, then held-out ones."""
         parts = [(self._trained, size)]
         if self._held is not None:
             parts.append((self._held, held_out_unrolls(size, self._share)))
@@ -177,7 +178,8 @@ class Demonstrations(FromQueue):
         return tensor
 
     def after_update(self, batch: Batch, loss: Loss | None, config: Any = None) -> None:
-        """Nothing to do."""
+        """Passes over a batch that was skipped, which would be drawn again."""
+        self._skipped += loss is None
 
     def metrics(self) -> tuple[dict[str, float], dict[str, Any]]:
         """See `batch_source.Experience`: how often the demonstrations were trained on, since the run began."""

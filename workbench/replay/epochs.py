@@ -20,20 +20,20 @@ class Epochs(FromQueue):
     See `batch_source.Experience`.
 
     Args:
-        alone: whether no other learner must begin its rounds with the same settings.
+        agreed: the configuration by which the first round begins, where several learners must begin theirs alike; None:
+            this one is alone, and begins each round by the present one.
         seed: of the order of the unrolls.
         updates: returns the number of updates so far. A round's order depends on this and the seed alone, so that a
             resumed run has the same ones.
     """
 
     def __init__(
-        self, queue: UnrollQueue, *, alone: bool, seed: int, updates: Callable[[], int], pin_memory: bool = False
+        self, queue: UnrollQueue, *, agreed: Any, seed: int, updates: Callable[[], int], pin_memory: bool = False
     ) -> None:
         super().__init__(queue, pin_memory=pin_memory)
-        self._alone, self._seed, self._updates = alone, seed, updates
+        self._agreed, self._seed, self._updates = agreed, seed, updates  # agreed: at the last update
         self._left: list[Sequence[Unroll]] = []  # the round's batches, the next one last
         self._round = 0  # the present one
-        self._agreed: Any = None  # the configuration at the last update, when it was the same in all learners
         self._wait = Wait()  # for the unrolls of the next round
         self._rounds, self._cut = 0, 0  # since the last `metrics`: of all rounds, those that ended early
 
@@ -44,7 +44,7 @@ class Epochs(FromQueue):
         return replace(self._batch(self._left.pop()), round=self._round)
 
     def _begin_round(self, config: Any, timeout_s: float) -> bool:
-        config = config if self._alone else self._agreed or config
+        config = self._agreed or config
         size, wanted = config.batch_size, config.batch_size * config.minibatches
         self.queue.resize(max(config.queue_size, wanted))  # which may have been tuned
         self._wait.goes_on(wanted)
@@ -61,7 +61,7 @@ class Epochs(FromQueue):
 
     def after_update(self, batch: Batch, loss: Loss | None, config: Any = None) -> None:
         """Ends the batch's round early if the loss says that it is enough."""
-        self._agreed = config
+        self._agreed = self._agreed and config
         enough = loss is not None and loss.enough is not None and float(loss.enough) > 0
         if enough and self._left and batch.round == self._round:  # a device that runs ahead may be in the next one
             self._left.clear()

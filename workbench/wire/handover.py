@@ -12,6 +12,7 @@ import json
 import os
 import socket
 import threading
+import time
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
@@ -24,6 +25,7 @@ _LARGEST_REQUEST = 4096  # bytes
 _SILENCE_S = 2.0  # after which a peer that has said nothing is sent away
 _PATIENCE_S = 10.0  # for an answer, behind some who say nothing
 _BACKLOG = 128
+_PAUSE_S = 0.1  # after a connection that could not be accepted
 
 Grant = Callable[[int, int, socket.socket], int]
 
@@ -69,6 +71,7 @@ class Handover:
 
     def __init__(self, path: str, token: str, grant: Grant) -> None:
         self.path, self._token, self._grant = path, token, grant
+        self._closed = False
         Path(path).unlink(missing_ok=True)  # of a learner that was killed: the run's lock admits one of each
         self._listener = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         self._listener.bind(path)
@@ -77,15 +80,18 @@ class Handover:
         threading.Thread(target=self._serve, name="handover", daemon=True).start()
 
     def _serve(self) -> None:
-        with suppress(OSError):  # closed
-            while True:
+        while not self._closed:
+            try:
                 connection, _ = self._listener.accept()
-                try:
-                    self._answer(connection)
-                except (OSError, WorkbenchError, ValueError, KeyError, TypeError, RecursionError) as error:
-                    with suppress(OSError):
-                        connection.send(f"{error}"[:_LARGEST_REQUEST // 4].encode())
-                    connection.close()
+            except OSError:  # closed, or this process may open nothing more for now
+                time.sleep(_PAUSE_S)
+                continue
+            try:
+                self._answer(connection)
+            except (OSError, WorkbenchError, ValueError, KeyError, TypeError, RecursionError) as error:
+                with suppress(OSError):
+                    connection.send(f"{error}"[:_LARGEST_REQUEST // 4].encode())
+                connection.close()
 
     def _answer(self, connection: socket.socket) -> None:
         connection.settimeout(_SILENCE_S)
@@ -101,6 +107,7 @@ class Handover:
 
     def close(self) -> None:
         """Hand over nothing more; connections stay."""
+        self._closed = True
         with suppress(OSError):
             self._listener.shutdown(socket.SHUT_RDWR)
         self._listener.close()

@@ -87,7 +87,8 @@ class SharedRows:
 
 def _fill(rows: Array, values: Array | None, name: str) -> None:
     """Write `values` into rows of a table. Raises ShapeMismatch where an environment gives other ones than it said."""
-    if values is None or values.size != rows.size or (values.dtype != rows.dtype and values.dtype.kind != "f"):
+    if values is None or values.size != rows.size or not (
+            values.dtype == rows.dtype or values.dtype.kind == rows.dtype.kind == "f"):
         given = "nothing" if values is None else f"{values.shape} {values.dtype}"
         raise ShapeMismatch(f"the environment's {name} does not fit its description: {rows.shape} {rows.dtype} "
                             f"expected, but it gave {given}.")

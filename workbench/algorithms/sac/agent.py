@@ -119,7 +119,7 @@ class SAC(Algorithm):
             q_values = network.q_values(features, None, frozen=frozen)
             values = targets.soft_value_of_choices(q_values, log_policy=log_policy, temperature=temperature)
             return values, self.distribution.entropy(parameters).mean()
-        generator = self.training_generator if parameters.device.type == "cpu" else None
+        generator = self.training_generator if self.training_generator.device == parameters.device else None
         actions, log_probs = self.distribution.sample_with_gradient(parameters, generator=generator)
         q_values = network.q_values(features, self._encoded(actions), frozen=frozen)
         values = targets.soft_value(q_values, log_probs=log_probs, temperature=temperature)
@@ -173,7 +173,7 @@ class SAC(Algorithm):
     def load_state(self, state: Mapping[str, Tensor]) -> None:
         self._target.load_state(state)
         self.log_temperature.copy_(state["log_temperature"])
-        if "sampling" in state:  # of a checkpoint from before the learner kept it
+        if "sampling" in state and self.training_generator.device.type == "cpu":  # of before the learner kept it
             self.training_generator.set_state(state["sampling"].cpu())
 
 

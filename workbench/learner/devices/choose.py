@@ -5,12 +5,15 @@ from __future__ import annotations
 from pathlib import Path
 
 import torch
+from packaging.version import Version
 
 from workbench.config import RunConfig, chosen, hardware
 from workbench.errors import OutOfBounds
 from workbench.learner.devices.compiled_graphs import CompiledGraphs
 from workbench.learner.devices.device import Device
 from workbench.trajectory import EnvironmentSpec
+
+_FIRST_THAT_RECORDS = (2, 11)  # torch
 
 
 def choose(
@@ -80,8 +83,10 @@ def for_inference(config: RunConfig, training: Device, *, own_network: bool = Fa
 
 
 def _recorded(config: RunConfig, own_network: bool) -> bool:
-    """Whether work may be recorded: the Python of a user's own network or algorithm has to run every time."""
-    return not own_network and not config.own_algorithm
+    """Whether work may be recorded: the Python of a user's own network or algorithm has to run every time, and earlier
+    torch cannot record in a thread that only acts beside one that trains (its issue 166792)."""
+    recent = Version(torch.__version__).release >= _FIRST_THAT_RECORDS
+    return recent and not own_network and not config.own_algorithm
 
 
 def _of_kind(name: str, *, precision: str, graphs: bool) -> Device:

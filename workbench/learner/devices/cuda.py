@@ -106,8 +106,12 @@ class CudaDevice(Device):
     def own_stream(self, *, ahead: bool) -> Iterator[None]:
         """See `Device`."""
         self._synchronize()
-        with torch.cuda.stream(torch.cuda.Stream(self.torch, priority=-1 if ahead else 0)):  # type: ignore[no-untyped-call]
-            yield
+        stream = torch.cuda.Stream(self.torch, priority=-1 if ahead else 0)  # type: ignore[no-untyped-call]
+        try:
+            with torch.cuda.stream(stream):
+                yield
+        finally:
+            stream.synchronize()
 
     def recorder(self, generator: torch.Generator | None = None) -> GraphRecorder | None:
         """See `Device`."""

@@ -108,7 +108,8 @@ class Device:
         return nullcontext() if self.lower_dtype is None else torch.autocast(self.kind, self.lower_dtype)
 
     def own_stream(self, *, ahead: bool) -> AbstractContextManager[Any]:
-        """A stream for this thread's work on a GPU, after all work so far; `ahead`: with priority over the others."""
+        """A stream for this thread's work on a GPU, after all work so far; `ahead`: with priority over the others. Its
+        work is done when the context ends: what other streams then read is whole."""
         return nullcontext()
 
     def recorder(self, generator: torch.Generator | None = None) -> WorkRecorder | None:

@@ -29,6 +29,7 @@ from workbench.wire.shared_rows import LARGEST_PACKET, SharedRows
 
 LARGEST_ACTOR = 4096
 Send = Callable[[GroupActions, int], None]  # actions, and the actor's first environment of their group
+Admit = Callable[[Hello, Callable[[], bool]], int]
 _LONGEST_DETAILS = 1000  # characters; a client accepts 8 KiB of metadata, and a character takes up to 12 bytes
 
 
@@ -53,10 +54,11 @@ class ActorLife:
 
 
 class ActorStreams:
-    """Serves actors; `admit` checks the hello of each, and returns the seed of its life."""
+    """Serves actors; `admit` checks the hello of each, and returns the seed of its life. It may take long, and is given
+    a function that says whether the actor is still there."""
 
     def __init__(
-        self, *, envs_per_actor: int, batcher: Batcher, meters: Meters, admit: Callable[[Hello], int],
+        self, *, envs_per_actor: int, batcher: Batcher, meters: Meters, admit: Admit,
         learners: int = 1, rank: int = 0,
     ) -> None:
         self._envs_per_actor, self._learners, self._rank = envs_per_actor, learners, rank
@@ -74,7 +76,8 @@ class ActorStreams:
         try:
             hello = Hello.decode(next(requests))
             self._check(hello)
-            seed = self._admit(hello)
+            self._refuse_second(hello, context)
+            seed = self._admit(hello, context.is_active)
         except (StopIteration, grpc.RpcError):  # the actor left without a hello
             return
         except ConnectionLost as error:
@@ -107,8 +110,15 @@ class ActorStreams:
             raise ShapeMismatch(f"actor {hello.actor} belongs to the learner of rank {hello.actor % self._learners}, "
                                 f"and this one is of rank {self._rank}.")
 
+    def _refuse_second(self, hello: Hello, context: grpc.ServicerContext) -> None:
+        """Refuse the actor if it has a live stream; it may try again later."""
+        with self._lock:
+            before = self.lives.get(hello.actor)
+        if before is not None and before.alive:
+            _abort_second(hello, context)
+
     def _begin(self, hello: Hello, context: grpc.ServicerContext) -> ActorLife:
-        """Register the life, unless the same actor has a live one (it may try again later)."""
+        """Register the life, unless the same actor has got a live one meanwhile."""
         with self._lock:
             before = self.lives.get(hello.actor)
             connected = before is not None and before.alive
@@ -120,7 +130,7 @@ class ActorStreams:
             self._end(life)
             context.abort(grpc.StatusCode.FAILED_PRECONDITION, wrong)
         if connected:
-            context.abort(grpc.StatusCode.ALREADY_EXISTS, f"actor {hello.actor} is connected already")
+            _abort_second(hello, context)
         return life
 
     def _end(self, life: ActorLife) -> None:
@@ -238,6 +248,10 @@ class ActorStreams:
     def groups(self) -> int:
         """Groups of environments of live streams."""
         return sum(life.hello.groups for life in list(self.lives.values()) if life.alive)
+
+
+def _abort_second(hello: Hello, context: grpc.ServicerContext) -> None:
+    context.abort(grpc.StatusCode.ALREADY_EXISTS, f"actor {hello.actor} is connected already")
 
 
 def _details(error: object) -> str:

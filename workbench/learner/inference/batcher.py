@@ -79,6 +79,9 @@ class Batcher:
     def pause(self, paused: bool) -> None:
         """Hold batches back, or let them go."""
         with self._changing():
+            if self._paused and not paused:
+                for request in self._waiting:  # until now for the pause to end, and not for a batch
+                    request.arrived = time.perf_counter()
             self._paused = paused
 
     def close(self) -> None:

@@ -58,7 +58,7 @@ class Inference:
         self._config = config  # returns the present one
         self._algorithm, self._policy, self._assembler, self._queue = algorithm, policy, assembler, queue
         self._device, self._meters, self._on_episode = device, meters, on_episode
-        self._opponent = opponent
+        self._opponent, self._keeps_frames = opponent, frames is not None
         with policy.reading() as (network, _):
             self._tables = EnvironmentTables(network, spec, device=device, num_envs=num_envs, kept=frames)
         self._roles = RoleTable.of(config(), spec.agents, num_envs, rank)
@@ -250,7 +250,7 @@ class Inference:
 
         forward: Forward = self._recorder.run(
             work, [*steps, *roles], settings=settings, key=id(network),
-            depends_on=(self._tables.size, self._assembler.size))
+            depends_on=(self._tables.size, self._assembler.size if self._keeps_frames else 0))
         return forward
 
     def _forward(self, network: nn.Module, steps: PlacedSteps, roles: Roles, settings: Any) -> Forward:

@@ -55,8 +55,8 @@ def restore(
     """Restore a checkpoint's arrays; with `weights_only` the network's alone, and without `optimizer` all but its.
     Raises CheckpointCorrupt, and AlgorithmFailed where a user's class cannot load what an earlier one kept.
 
-    Returns whether `generator` continues the checkpoint's random numbers: the states of a CPU's and a GPU's generator
-    differ in size.
+    Returns whether the checkpoint's random numbers go on, those of `generator` and of training: the states of a CPU's
+    and a GPU's generator differ in size.
     """
     try:
         trainer.network.load_state_dict(_tensors(checkpoint.load("model")))
@@ -75,16 +75,21 @@ def restore(
             _check_shapes(trainer.optimizer)
         rng = _tensors(checkpoint.load("rng"))
         torch.set_rng_state(rng["torch"])
-        if "training" in rng:  # checkpoints from before had none, or that of SAC among its own tensors
-            trainer.algorithm.training_generator.set_state(rng["training"])
-        if continues := rng["sampling"].shape == generator.get_state().shape:
-            generator.set_state(rng["sampling"])
+        generators = {"sampling": generator, "training": trainer.algorithm.training_generator}
+        fits = [_goes_on(one, rng[name]) for name, one in generators.items() if name in rng or name == "sampling"]
     except (RuntimeError, KeyError, ValueError, TypeError) as error:
         raise CheckpointCorrupt(
             f"{checkpoint.path} does not fit this run's network or optimizer: {error}. Start from another checkpoint, "
             f"or with the environment, network and optimizer that it was written with."
         ) from None
-    return continues
+    return all(fits)
+
+
+def _goes_on(generator: torch.Generator, state: torch.Tensor) -> bool:
+    """Set a generator's state, if it is one of its kind."""
+    if fits := state.shape == generator.get_state().shape:
+        generator.set_state(state)
+    return fits
 
 
 def _begin_momentum(optimizer: torch.optim.Optimizer, state: dict[int, dict[str, torch.Tensor]]) -> None:

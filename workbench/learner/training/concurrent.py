@@ -60,7 +60,7 @@ class Concurrent:
     at_checkpoint = True
 
     def __init__(self, state: RunState, meters: Meters) -> None:
-        self._state = state
+        self._state, self._meters = state, meters
         self._echo = Echo(state.parts.experience, meters)
         self._lives: Counter[int] = Counter()  # of each actor, in this life of the learner
 
@@ -99,7 +99,8 @@ class Concurrent:
 
     def next(self, *, timeout_s: float) -> Batch | None:
         """The next batch to train on, or None if there is none after `timeout_s`."""
-        return self._echo.next(self._state.hyperparameters, timeout_s=timeout_s)
+        with self._meters.timing("training_wait"):
+            return self._echo.next(self._state.hyperparameters, timeout_s=timeout_s)
 
     def skipped(self) -> None:
         """Do not use the last batch again: its update was skipped."""

@@ -21,6 +21,7 @@ from workbench.algorithms.batch import Batch
 from workbench.checkpoints import Checkpoint
 from workbench.errors import ConnectionLost
 from workbench.learner.inference.actor_streams import ActorStreams
+from workbench.learner.metrics.meters import Meters
 from workbench.learner.run_state import RunState
 from workbench.learner.training.concurrent import Concurrent
 from workbench.rundir import RunDirectory
@@ -46,9 +47,9 @@ class ExactResume:
     first_checkpoint_s = longest_interval_s = 0.0
     keeps_its_end = False
 
-    def __init__(self, state: RunState, streams: ActorStreams) -> None:
+    def __init__(self, state: RunState, streams: ActorStreams, meters: Meters) -> None:
         self.first_update = state.parts.trainer.updates
-        self._state, self._streams = state, streams
+        self._state, self._streams, self._meters = state, streams, meters
         self._lock = threading.Lock()
         self._actors: set[int] = set()  # connected in this stretch
         self._run_ids: set[int] = set()  # of their lives
@@ -103,7 +104,8 @@ class ExactResume:
     def _act(self, timeout_s: float) -> None:
         state, queue = self._state, self._state.parts.experience.queue
         environments = state.config.actors * state.config.envs_per_actor
-        requests = state.batcher.whole(environments, self._run_ids, timeout_s=timeout_s)
+        with self._meters.timing("training_wait"):
+            requests = state.batcher.whole(environments, self._run_ids, timeout_s=timeout_s)
         if not requests:
             self._streams.close(but=self._run_ids)  # an actor may have connected just before this stretch began
             return

@@ -62,8 +62,7 @@ class TrainingLoop:
 
     def _next_draw(self) -> Batch | None:
         try:
-            with self._meters.timing("training_wait"):
-                return self._schedule.next(timeout_s=POLL_S)
+            return self._schedule.next(timeout_s=POLL_S)
         except OutOfBounds as error:  # memory ran out while the replay fills
             self._log.event("error", str(error), progress=self._state.progress)
             self._orders.pause(str(error))

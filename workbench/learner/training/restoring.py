@@ -93,8 +93,9 @@ class Restoring:
         if not self._same_optimizer(checkpoint):
             message += "; the optimizer is another one and starts afresh"
         if not sampling_continues:
-            self._generator.manual_seed(self._state.seed(1) + counters.updates)
-            message += "; the device is of another kind, and the random numbers of actions begin anew"
+            for number, generator in ((1, self._generator), (6, self._trainer.algorithm.training_generator)):
+                generator.manual_seed(self._state.seed(number) + counters.updates)
+            message += "; its random numbers are those of another kind of device, and begin anew"
         data = forked or {"rows": rows}  # what it leaves behind
         self._log.event("fork" if forked else "restore", message, progress=counters, data=data)
         return counters

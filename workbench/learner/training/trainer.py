@@ -107,6 +107,7 @@ class Trainer:
     def __init__(self, network: nn.Module, algorithm: Algorithm, device: Device, config: Any) -> None:
         self.network, self.algorithm = network, algorithm
         algorithm.prepare(network)
+        algorithm.training_generator = device.generator(algorithm.training_generator.initial_seed())
         self.parameters = [*network.parameters(), *algorithm.parameters()]
         self._factors = RateFactors(algorithm, undecorated(network), config)
         self.optimizer = make_optimizer(
@@ -116,7 +117,7 @@ class Trainer:
         self._device = device
         if device.compiles:
             fill_state(self.optimizer)
-        self._recorder = device.recorder()
+        self._recorder = device.recorder(algorithm.training_generator)
         self._rates = [torch.zeros((), device=device.torch) for _ in self._factors.groups]  # if updates are recorded
         self._model = network  # as the loss calls it
         self._learners: Learners = Alone()
@@ -313,5 +314,6 @@ class Trainer:
         totals = dict(zip(names, sums_array.tolist(), strict=True))
         updates = totals.pop(_FINITE, float(number))
         means = {name: total / updates for name, total in totals.items()} if updates else {}
-        finite = {name: array.ravel() for name, array in zip(samples, arrays, strict=True) if np.isfinite(array).all()}
+        finite = {name: array.ravel() for name, array in zip(samples, arrays, strict=True)
+                  if array.size and np.isfinite(array).all()}
         return means, np.concatenate(lags), finite
