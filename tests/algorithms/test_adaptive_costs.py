@@ -114,6 +114,15 @@ def test_a_cost_of_nothing_begins_at_1_when_it_is_to_adapt_and_a_fixed_one_of_no
     assert [parameter.grad for parameter in plain.parameters()] == [None, None]
 
 
+def test_a_cost_of_kl_that_adapts_again_starts_from_its_fixed_weight() -> None:
+    one, config = built("ppo", kl_cost_target=1e-6)
+    assert adapted(one, config, "kl_cost", 6)[-1] > 1.0
+    batch, network = case(0)
+    _, off = built("ppo")
+    one.loss(network, batch=batch, config=off)
+    assert adapted(one, config, "kl_cost", 1) == [1.0]
+
+
 @pytest.mark.parametrize("algorithm", REGULARIZED)
 def test_an_entropy_cost_of_nothing_begins_at_a_hundredth_when_it_is_to_adapt(algorithm: str) -> None:
     one, config = built(algorithm, entropy_cost=0.0, target_entropy=5.0)

@@ -387,3 +387,28 @@ def test_what_is_no_algorithm_is_refused() -> None:
         wb.check_algorithm("vtrac")
     with pytest.raises(InvalidInput, match=r"must be a class that derives from wb\.Algorithm"):
         wb.check_algorithm(dict)
+
+
+class ReadsAHead(Good):
+    """Its loss reads a part of the network, which is inside another where observations are normalised."""
+
+    def loss(self, network: Any, *, batch: Any, config: Any) -> wb.Loss:
+        loss = super().loss(network, batch=batch, config=config)
+        return loss._replace(total=loss.total + network.policy.weight.square().sum())
+
+
+class ValuesFinals(Good):
+    """Looks at the final observations that its unrolls keep."""
+
+    values_finals = True
+
+    def loss(self, network: Any, *, batch: Any, config: Any) -> wb.Loss:
+        assert batch.final_step.any() and batch.final_observation.abs().sum() > 0
+        return super().loss(network, batch=batch, config=config)
+
+
+def test_the_network_and_the_batch_are_those_of_a_run() -> None:
+    wb.check_algorithm(ReadsAHead)
+    with pytest.raises(AlgorithmFailed, match="'Observed' object has no attribute 'policy'"):
+        wb.check_algorithm(ReadsAHead, normalize_observations=True)
+    wb.check_algorithm(ValuesFinals, unroll_length=20)

@@ -40,6 +40,10 @@ class NoValues(Device):
     def __init__(self) -> None:
         super().__init__("meta", precision="fp32")
 
+    def generator(self, seed: int) -> torch.Generator:
+        """See `Device`; one without values is not to be had."""
+        return torch.Generator().manual_seed(seed)
+
 
 @pytest.fixture(autouse=True)
 def known_to_torch(monkeypatch: pytest.MonkeyPatch) -> None:

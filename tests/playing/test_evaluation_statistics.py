@@ -18,9 +18,9 @@ SAMPLE = [12.0, 3.5, 8.25, 40.0, 7.0, 9.5, 11.0, 2.0, 10.5, 6.0, 14.0]
 
 
 def evaluation(
-    *returns: float, game: str = "CartPole-v1", run: str = "a", protocol: str | None = None
+    *returns: float, game: str = "CartPole-v1", run: str = "a", protocol: str | None = None, greedy: bool = True
 ) -> wb.Evaluation:
-    return wb.Evaluation(game, Path(run), 1000, 0, True, returns, (1,) * len(returns), protocol)
+    return wb.Evaluation(game, Path(run), 1000, 0, greedy, returns, (1,) * len(returns), protocol)
 
 
 def aggregated(scores: Any, **options: Any) -> wb.Aggregate:
@@ -168,7 +168,9 @@ def test_returns_of_one_environment_have_no_optimality_gap_and_one_run_tells_not
      "the same number of runs, and there are 1 of x, 2 of CartPole-v1"),
     ([evaluation(1.0), evaluation(3.0, run="c", game="x")], "nobody has published human scores of CartPole-v1, and"),
     ([evaluation(1.0, game="ALE/Pong-v5"), evaluation(3.0, run="c", game="ALE/Pong-v5", protocol="noop-starts")],
-     "evaluated in different ways, None, noop-starts"),
+     "played in different ways, by noop-starts, greedily, greedily: their"),
+    ([evaluation(1.0), evaluation(2.0, run="b", greedy=False)], "played in different ways, greedily, sampling: their"),
+    ([evaluation(1.0, run="r/checkpoints/1"), evaluation(2.0, run="r/checkpoints/2")], "r was given 2 times"),
     ([evaluation(math.nan)], "a score is not finite"),
 ])  # fmt: skip
 def test_what_does_not_go_together_is_refused(given: list[Any], words: str) -> None:

@@ -163,6 +163,15 @@ def test_an_unroll_whose_first_priority_is_not_finite_comes_in_with_the_lowest(g
     assert priorities_of(replay) == [1.0, priorities_of(lowest)[0], 2.0]
 
 
+def test_an_unroll_without_a_priority_of_its_own_comes_in_with_the_largest() -> None:
+    replay = empty(4)
+    replay.insert(unroll(0), None)
+    assert priorities_of(replay) == [1.0]
+    replay = with_priorities(np.array([0.5, 7.0, 3.0]), capacity=4)
+    replay.insert(unroll(3), None)
+    assert priorities_of(replay)[3] == 7.0
+
+
 def test_what_is_learnt_late_does_not_touch_a_row_that_was_overwritten() -> None:
     replay = empty(3)
     for number in range(3):

@@ -12,7 +12,7 @@ import pytest
 import workbench as wb
 from workbench.config import RunConfig, hardware
 from workbench.errors import InvalidInput, OutOfBounds, RunExists, RunNotFound, UnknownName
-from workbench.sweeping.space import Choice, Span, checked_space, first_trials, from_json, to_json
+from workbench.sweeping.space import Choice, Span, checked_space, first_trials, from_json, own_space, to_json
 from workbench.sweeping.start import warm_up_warning
 
 pytest.importorskip("optuna")
@@ -100,6 +100,13 @@ def test_numbers_are_searched_on_the_fields_own_scale_unless_it_is_said() -> Non
         "optimizer": Choice(("adam", "rmsprop")), "target_entropy": Choice((None, 0.5)),
     }  # fmt: skip
     assert from_json(to_json(found)) == found
+
+
+def test_what_a_default_or_preset_has_turned_off_is_not_searched_and_spans_reach_its_values() -> None:
+    assert own_space(CONFIG, {"learning_rate"}) == {"entropy_cost": (5e-5, 1e-2)}
+    assert own_space(CONFIG.replaced(entropy_cost=0.0), ()) == {"learning_rate": own_space(CONFIG, ())["learning_rate"]}
+    assert own_space(CONFIG.replaced(entropy_cost=1e-5), {"learning_rate"}) == {"entropy_cost": (1e-5, 1e-2)}
+    assert own_space(RunConfig.build("x", algorithm="ppo"), ())["clip"] == [0.1, 0.2, 0.3]
 
 
 def test_of_lists_alone_every_combination_comes_once_with_the_default_first() -> None:

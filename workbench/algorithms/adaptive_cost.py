@@ -42,7 +42,7 @@ class AdaptiveCost:
         With `bound` None, or speed 0, the weight is `cost` and the parameter has no gradient; else see `lagrange_loss`.
         """
         if bound is None or self.speed == 0:
-            self._started_from = None
+            self.forget()
             return cost * penalty, torch.full_like(penalty.detach(), cost)
         self._start_from(cost)
         adapted = torch.exp(self.speed * self.parameter)
@@ -56,9 +56,9 @@ class AdaptiveCost:
         bound = LOG_BOUND / self.speed
         self.parameter.clamp_(-bound, bound)
 
-    def to(self, device: torch.device | str) -> None:
-        """Moves the parameter to `device`."""
-        self.parameter = nn.Parameter(self.parameter.detach().to(device))
+    def forget(self) -> None:
+        """Start from the fixed weight when adaptation is turned on again."""
+        self._started_from = None
 
     def state(self) -> dict[str, Tensor]:
         """The tensors that a checkpoint keeps."""

@@ -89,6 +89,7 @@ class BaselineAlgorithm(Algorithm):
 
     def to(self, device: torch.device | str) -> BaselineAlgorithm:
         """Returns itself, with its statistics on `device`."""
+        super().to(device)
         if self._returns is not None:
             self._returns.to(device)
         return self

@@ -113,7 +113,7 @@ class Roles(NamedTuple):
 
     Attributes:
         rank: float32 [B], rank i/(N-1) of the environment among the N that explore: 0 … 1.
-        evaluation: bool [B], whether it acts without exploring.
+        evaluation: bool [B], whether it is not trained on: what an algorithm adds to explore, as ε, is then left out.
     """
 
     rank: Tensor
@@ -281,14 +281,20 @@ class Algorithm:
     def updated(self, network: nn.Module, *, updates: int, config: Any) -> None:
         """Called after each update of the network, with the number of updates so far."""
 
-    def initial_priority(self, unroll: Unroll, *, config: Any) -> float:
-        """Priority of an unroll that is new in a replay, from the behaviour's stored outputs; no forward pass."""
-        return 1.0
+    def initial_priority(self, unroll: Unroll, *, config: Any) -> float | None:
+        """Priority of an unroll that is new in a replay, from the behaviour's stored outputs; no forward pass.
+
+        None: the largest of those in the replay (Schaul et al. 2016, arXiv 1511.05952, algorithm 1).
+        """
+        return None
 
     # ---- what it has learnt beside the network ----------------------------------------------------------------------
 
     def to(self, device: torch.device | str) -> Algorithm:
-        """Returns itself, with its learned parameters on `device`."""
+        """Returns itself, with its `parameters` on `device`; a subclass moves what else it has learnt."""
+        for parameter in self.parameters():
+            moved = nn.Parameter(parameter.detach().to(device), requires_grad=parameter.requires_grad)
+            torch.utils.swap_tensors(parameter, moved)  # type: ignore[no-untyped-call]  # whoever has it sees it move
         return self
 
     def parameters(self) -> list[nn.Parameter]:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-import torch
 from torch import Tensor, nn
 
 from workbench.algorithms.adaptive_cost import AdaptiveCost
@@ -50,6 +49,7 @@ class RegularizedAlgorithm(BaselineAlgorithm):
         noise, as in SEED's KLPolicyRegularizer.
         """
         if config.kl_cost == 0 and config.kl_cost_target is None:
+            self.kl_cost.forget()
             return Regularization({}, {})
         kl = self.distribution.kl(behaviour_logits, logits).mean()
         adapts = config.kl_cost_target is not None
@@ -58,13 +58,6 @@ class RegularizedAlgorithm(BaselineAlgorithm):
         return Regularization({"kl_loss": loss}, {"kl": kl, "kl_cost": cost} if adapts else {})
 
     # ---- what it has learnt beside the network ----------------------------------------------------------------------
-
-    def to(self, device: torch.device | str) -> RegularizedAlgorithm:
-        """Returns itself, with all that it has learnt on `device`."""
-        super().to(device)
-        for cost in (self.entropy_cost, self.kl_cost):
-            cost.to(device)
-        return self
 
     def parameters(self) -> list[nn.Parameter]:
         """The costs' parameters, which have a gradient only while a target is set."""

@@ -48,8 +48,9 @@ class LearningConfig:
     echo_factor: int = setting(1, "updates that one batch may serve while the next is not ready", unit="updates",
                                low=1, high=100, live=True, group="learning", source="data echoing, arXiv 1907.05550")
     evaluation_envs_per_actor: int = setting(
-        0, "environments of each actor, its last ones, that play without exploring and are not trained on; at least "
-        "one trains", unit="environments", low=0, high=4095, source="SEED common_flags.py: num_eval_envs")
+        0, "environments of each actor, its last ones, that are not trained on, where R2D2 does not explore and other "
+        "policies sample as in training; at least one trains", unit="environments", low=0, high=4095,
+        source="SEED common_flags.py: num_eval_envs")
     discount: float = setting(0.99, "discount γ", low=0.0, high=1.0, live=True, group="learning", words="discount (γ)")
     normalize_observations: bool = setting(
         False, "float observations are brought to mean 0 and variance 1 by what was trained on",

@@ -42,8 +42,12 @@ class Observed(nn.Module):
         self, observation: Tensor, previous_action: Tensor, reward: Tensor, start: Tensor, state: State
     ) -> tuple[Any, State]:
         """The network's output for the decoded observations [T, B, *stacked], and its state after them."""
-        parts = {name: self._normalised(name, value) for name, value in self._parts(observation).items()}
-        returned: tuple[Any, State] = self.network(_plain(parts), previous_action, reward, start, state)
+        return self.seeing(self._parts(observation), previous_action, reward, start, state)
+
+    def seeing(self, parts: Mapping[str, Tensor], *others: Any) -> tuple[Any, State]:
+        """As `forward`, for decoded parts of an observation by name ("" if it is one array), [T, B, *seen]."""
+        normalised = {name: self._normalised(name, value) for name, value in parts.items()}
+        returned: tuple[Any, State] = self.network(_plain(normalised), *others)
         return returned
 
     @torch.no_grad()
@@ -84,6 +88,14 @@ class Observed(nn.Module):
 
     def _normalised(self, name: str, value: Tensor) -> Tensor:
         return self.statistics[_key(name)](value) if _key(name) in self.statistics else value
+
+
+def output_of(network: nn.Module, parts: Mapping[str, Tensor], *others: Any) -> tuple[Any, State]:
+    """A network's output and state for decoded parts of an observation by name: see `Observed.seeing`."""
+    if isinstance(network, Observed):
+        return network.seeing(parts, *others)
+    returned: tuple[Any, State] = network(_plain(parts), *others)
+    return returned
 
 
 def undecorated(network: nn.Module) -> nn.Module:

@@ -122,7 +122,8 @@ def check_class(
         heads, overlap = built.heads, built.overlap
     rule(isinstance(heads, Heads), f"heads are an algorithms.Heads, not {said_of(heads)}.")
     rule(isinstance(overlap, int) and overlap >= 0, f"overlap is a number of steps from 0 on, not {said_of(overlap)}.")
-    network = networks.build(config.network, spec=spec, heads=heads, factory=factory, seed=0)
+    network = networks.build(config.network, spec=spec, heads=heads, factory=factory, seed=0,
+                             normalise=config.hyperparameters.normalize_observations)
     return check(built, network, spec=spec, config=config.hyperparameters, new=new)
 
 
@@ -144,7 +145,8 @@ def check(
     RateFactors(algorithm, undecorated(network), config).of(config)
     acted = _acted(algorithm, network, spec, config)
     layout = UnrollLayout(spec, config.unroll_length, algorithm.overlap, behaviour,
-                          tuple(tuple(part.shape[1:]) for part in network.initial_state(1)))  # type: ignore[operator]
+                          tuple(tuple(part.shape[1:]) for part in network.initial_state(1)),  # type: ignore[operator]
+                          keeps_finals=algorithm.values_finals)
     random = np.random.default_rng(0)
     unrolls = [_unroll(layout, random, acted) for _ in range(config.batch_size)]
     loss = _check_loss(algorithm, network, collate(unrolls), unrolls[0], config, new)
@@ -243,6 +245,11 @@ def _unroll(layout: UnrollLayout, random: np.random.Generator, acted: Callable[[
     truncated = ((flags & int(Flags.TRUNCATED)) != 0) & ((flags & int(NO_DISCOUNT)) == 0)
     arrays |= {"flags": flags, "bootstrap_value": np.where(truncated, arrays["bootstrap_value"], 0).astype(np.float32)}
     arrays |= {name: np.zeros(shape, dtype) for name, (shape, dtype) in layout.per_unroll.items()}
+    if layout.keeps_finals:
+        arrays |= {name: np.zeros(shape, dtype) for name, (shape, dtype) in layout.finals.items()}
+        trained = np.flatnonzero(truncated[layout.overlap + 1 :])[: len(arrays["final_step"])] + layout.overlap + 1
+        arrays["final_step"][: len(trained)] = trained
+        arrays["final_observation"][:] = arrays["observation"][: len(arrays["final_step"])]
     return Unroll.of(arrays, env_id=0, run_id=1)
 
 
@@ -277,8 +284,8 @@ def _check_loss(
     if isinstance(config, ReplayConfig):
         with _naming("initial_priority(unroll, ...)"):
             priority = algorithm.initial_priority(unroll, config=config)
-        rule(isinstance(priority, float) and np.isfinite(priority) and priority >= 0,
-             f"initial_priority(unroll, ...) is a number from 0 on, not {said_of(priority)}.")
+        rule(priority is None or (isinstance(priority, float) and np.isfinite(priority) and priority >= 0),
+             f"initial_priority(unroll, ...) is a number from 0 on or None, not {said_of(priority)}.")
         rule(is_tensor(loss.priorities, (config.batch_size,)),
              f"with a replay, Loss.priorities are [B], {(config.batch_size,)}, not {said_of(loss.priorities)}.")
     return loss

@@ -1,11 +1,12 @@
 """A run's own copy of the checkpoint that its opponent plays, so that it stays when the run that wrote it is pruned.
 
-It lies in `<run>/opponent/`, as a run directory in small: the weights (hard links, which cost no space), and the
-network's code where that was typed in a cell.
+It lies in `<run>/opponent/`, as a run directory in small: the weights (hard links, which cost no space), and the code
+of network and algorithm where that was typed in a cell, with what that algorithm learnt.
 """
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 from pathlib import Path
 
@@ -26,8 +27,11 @@ def kept(run: RunDirectory, path: str) -> Checkpoint:
         for name in ("network.pkl", "algorithm.pkl"):
             if name in code:
                 write_atomically(own.code / name, code[name])
-        write_atomically(own.record, b"{}")  # the code beside it is this user's, and may be loaded
-        checkpoints.copy(given, own.checkpoints, without=[group for group in given.groups if group != "model"])
+        config = theirs.for_its_class(given.config) if theirs.record.exists() else given.config
+        record = json.dumps({"config": config.to_json()})  # says that the code beside it is this user's
+        write_atomically(own.record, record.encode())
+        played = {"model", *(["algorithm"] if "algorithm.pkl" in code else [])}
+        checkpoints.copy(given, own.checkpoints, without=[group for group in given.groups if group not in played])
     return checkpoints.every(own.checkpoints)[-1]
 
 

@@ -22,7 +22,7 @@ from workbench.checkpoints import Checkpoint
 from workbench.config import LearningConfig
 from workbench.environments.adapters.code_by_value import load_factory
 from workbench.environments.contract import Show, VectorEnvironment
-from workbench.errors import NetworkFailed, ShapeMismatch, WorkbenchError
+from workbench.errors import AlgorithmFailed, NetworkFailed, ShapeMismatch, WorkbenchError
 from workbench.policies import frozen_opponent, roles
 from workbench.rundir import RunDirectory, sealed
 from workbench.trajectory import Array, EnvironmentSpec, StepBatch
@@ -128,7 +128,8 @@ def load_policy(checkpoint: Checkpoint) -> Policy:
     if run.record.exists():
         config = run.for_its_class(config)
     factory = _typed(checkpoint, "network")
-    algorithm = algorithms.build(config, spec=spec, own=_typed(checkpoint, "algorithm"))
+    own = _typed(checkpoint, "algorithm")
+    algorithm = algorithms.build(config, spec=spec, own=own)
     network = partial(networks.build, config.network, spec=spec, heads=algorithm.heads, factory=factory, seed=0,
                       normalise=config.hyperparameters.normalize_observations)
     weights = {name: torch.from_numpy(array) for name, array in checkpoint.load("model").items()}
@@ -136,7 +137,20 @@ def load_policy(checkpoint: Checkpoint) -> Policy:
         with torch.device("meta"):  # takes no memory: a stranger's network may have any size
             _fill(network(), weights, checkpoint, assign=True)
     filled = _fill(network(), weights, checkpoint)
+    if own is not None and "algorithm" in checkpoint.groups:  # ours act by their network alone
+        _restore(algorithm, filled, checkpoint)
     return Policy(filled.eval().requires_grad_(False), algorithm, spec, config.hyperparameters)
+
+
+def _restore(algorithm: algorithms.Algorithm, network: nn.Module, checkpoint: Checkpoint) -> None:
+    """What a user's algorithm learnt beside the network. Raises AlgorithmFailed."""
+    learnt = {name: torch.from_numpy(array) for name, array in checkpoint.load("algorithm").items()}
+    try:
+        algorithm.prepare(network)
+        algorithm.load_state(learnt)
+    except Exception as error:
+        held = ", ".join(learnt) or "nothing"
+        raise AlgorithmFailed.of(f"load_state(...) for a checkpoint that has {held}", error) from error
 
 
 def _fill(network: nn.Module, weights: dict[str, Tensor], checkpoint: Checkpoint, *, assign: bool = False) -> nn.Module:

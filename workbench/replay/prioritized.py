@@ -63,12 +63,15 @@ class PrioritizedReplay:
     def __len__(self) -> int:
         return self._filled
 
-    def insert(self, unroll: Unroll, priority: float) -> None:
-        """Add an unroll, in the place of the oldest if all rows are filled.
+    def insert(self, unroll: Unroll, priority: float | None) -> None:
+        """Add an unroll, in the place of the oldest if all rows are filled; with the priority None, by the largest.
 
         An unroll whose priority is not finite, because the acting network was broken, gets the lowest priority.
         Raises ShapeMismatch for an unroll of another layout.
         """
+        if priority is None:  # looked for only where it counts
+            counts = self._filled and self._exponent > 0
+            priority = float(self._priorities[: self._filled].max()) if counts else 1.0
         row = self._position
         self._storage.write(row, unroll)
         self.inserted += 1

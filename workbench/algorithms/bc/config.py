@@ -15,7 +15,7 @@ class BCConfig(DemonstrationsConfig):
     """Hyperparameters of behaviour cloning (Pomerleau 1991, "Efficient training of artificial neural networks for
     autonomous navigation", Neural Computation 3(1), 88-97)."""
 
-    search: ClassVar[Mapping[str, Any]] = {"learning_rate": (1e-4, 1e-2), "entropy_cost": (1e-4, 1e-1)}
+    search: ClassVar[Mapping[str, Any]] = {"learning_rate": (1e-4, 1e-2)}
     metrics: ClassVar[Mapping[str, tuple[str, str]]] = {
         "policy_loss": ("minus the mean of log π of the demonstrated actions", "nats"),
         "baseline_loss": ("value loss: baseline_cost times half the squared error of V against the returns", ""),

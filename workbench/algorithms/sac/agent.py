@@ -14,6 +14,7 @@ from typing import Any, cast
 
 import torch
 from torch import Tensor, nn
+from torch.nn.parallel import DistributedDataParallel
 
 from workbench.algorithms.batch import Batch
 from workbench.algorithms.final_observations import with_finals
@@ -146,7 +147,7 @@ class SAC(Algorithm):
 
     def to(self, device: torch.device | str) -> SAC:
         """Returns itself, with the temperature and the target network on `device`."""
-        self.log_temperature = nn.Parameter(self.log_temperature.detach().to(device))
+        super().to(device)
         self._target.to(device)
         return self
 
@@ -196,9 +197,9 @@ def _with_critics(network: Any) -> Any:
 
     Raises NetworkFailed where there is none.
     """
-    inner = network
+    inner = network.module if isinstance(network, DistributedDataParallel) else network
     while not hasattr(inner, "q_values"):
-        inner = getattr(inner, "module", None) or getattr(inner, "network", None)
+        inner = getattr(inner, "network", None)
         if inner is None:
             raise NetworkFailed("SAC asks a network's critics by q_values(features, actions, frozen=False), and "
                                 f"{type(network).__name__} has no such method. See workbench.networks.actor_critics.")

@@ -59,12 +59,6 @@ class VMPO(BaselineAlgorithm):
                    "temperature": temperature, "kl_cost": kl_cost, **self.normalisation()}
         return Loss(total, {name: value.detach() for name, value in scalars.items()}, value_targets=returns)
 
-    def to(self, device: torch.device | str) -> VMPO:
-        """Returns itself, with all that it has learnt on `device`."""
-        super().to(device)
-        self.multipliers = nn.Parameter(self.multipliers.detach().to(device))
-        return self
-
     def parameters(self) -> list[nn.Parameter]:
         """The parameters of η and α, whose softplus they are."""
         return [self.multipliers]

@@ -23,7 +23,7 @@ class VMPOConfig(BaselineFields, EpochsConfig):
     """
 
     search: ClassVar[Mapping[str, Any]] = {
-        "learning_rate": (3e-5, 3e-3), "kl_bound": (1e-3, 0.1), "temperature_bound": (0.01, 1.0)}
+        "learning_rate": (3e-5, 3e-3), "epochs": [1, 3, 10], "temperature_bound": (0.01, 1.0)}
     metrics: ClassVar[Mapping[str, tuple[str, str]]] = {
         "policy_loss": ("minus the weighted mean of log π over the better half of the actions", ""),
         "baseline_loss": ("value loss: baseline_cost times half the squared error of V against the returns", ""),

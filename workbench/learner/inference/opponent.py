@@ -22,6 +22,7 @@ class Opponent:
     def __init__(self, policy: Policy, *, device: Device, num_envs: int, seed: int) -> None:
         self._policy, self._device = policy, device
         self._network = policy.network.to(device.torch)
+        policy.algorithm.to(device.torch)
         self._generator = device.generator(seed)
         self._actions = distribution_of(policy.spec.actions)
         self._tables = EnvironmentTables(self._network, policy.spec, device=device, num_envs=num_envs)

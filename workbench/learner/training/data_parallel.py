@@ -105,6 +105,18 @@ class Alone:
         return seed
 
 
+class Averaged(DistributedDataParallel):
+    """A network whose gradients are averaged; its methods and parts are the network's own."""
+
+    def __getattr__(self, name: str) -> Any:
+        try:
+            return super().__getattr__(name)
+        except AttributeError:
+            if name == "module":  # not there yet
+                raise
+            return getattr(self.module, name)
+
+
 class Group:
     """This learner as one of several. The learner of rank 0 leads: it alone writes metrics and checkpoints.
 
@@ -247,8 +259,7 @@ class Group:
         with _together(), warnings.catch_warnings():
             warnings.simplefilter("ignore", FutureWarning)  # torch 2.13 renames broadcast_buffers, 2.9 does not
             # A static graph may leave parameters out, and does not search for them at each update.
-            return DistributedDataParallel(network, broadcast_buffers=False, gradient_as_bucket_view=True,
-                                           static_graph=True)
+            return Averaged(network, broadcast_buffers=False, gradient_as_bucket_view=True, static_graph=True)
 
     def backward(self, total: Tensor, others: Iterable[nn.Parameter]) -> None:
         """Compute the gradients of the mean of all learners' `total`; `others` are parameters outside the network."""

@@ -6,6 +6,7 @@ import math
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -51,6 +52,7 @@ class Aggregate:
         median: median over environments of each environment's mean.
         optimality_gap: mean distance below 1, where scores above 1 count as 1; None for plain returns.
         confidence: of the intervals.
+        played: how the episodes were: by which of Atari's protocols, if by one, and greedily or sampling.
     """
 
     environments: tuple[str, ...]
@@ -61,6 +63,7 @@ class Aggregate:
     median: Estimate
     optimality_gap: Estimate | None
     confidence: float
+    played: str
 
     @property
     def runs(self) -> int:
@@ -97,12 +100,16 @@ class Aggregate:
         """The probability that a run of this aggregate beats one of `other`, averaged over environments.
 
         Ties count half. This aggregate is better if the interval is above 0.5 (Agarwal et al. 2021, section 4.3).
-        Raises InvalidInput unless both have the same environments and kind of score, OutOfBounds.
+        Raises InvalidInput unless both have the same environments and kind of score, and were played alike;
+        OutOfBounds.
         """
         if self.score != other.score or set(self.environments) != set(other.environments):
             raise InvalidInput(
                 f"{self.score} of {', '.join(self.environments)} does not compare with {other.score} of "
                 f"{', '.join(other.environments)}: give aggregates of the same environments and scores.")
+        if self.played != other.played:
+            raise InvalidInput(f"one was played {self.played}, the other {other.played}: their scores do not compare. "
+                               "Evaluate both alike.")
         theirs = other.scores[:, [other.environments.index(name) for name in self.environments]]
         low, high = bootstrap_intervals(
             [self.scores, theirs], superiority, confidence=self.confidence, resamples=resamples, seed=seed)
@@ -151,7 +158,7 @@ def aggregate(
         estimates[name] = Estimate(float(statistic(scores)), low, high)
     gap = estimates.pop("optimality_gap")
     return Aggregate(names, scores, kind, optimality_gap=None if kind == "return" else gap, confidence=confidence,
-                     **estimates)
+                     played=_played(runs[0]), **estimates)
 
 
 def _marks(thresholds: Sequence[float]) -> Array:
@@ -170,18 +177,28 @@ def _check(runs: Sequence[Evaluation]) -> None:
     for run in runs:
         if not isinstance(run, Evaluation):
             raise InvalidInput(f"{run!r:.100} is no evaluation. Give what wb.evaluate returned.")
-    protocols = {run.protocol for run in runs}
-    if len(protocols) > 1:
-        raise InvalidInput(f"these were evaluated in different ways, {_listed(map(str, protocols))}: their scores do "
-                           "not compare. Evaluate all of them by one protocol.")
-    twice = [path for path, number in Counter(run.checkpoint for run in runs).items() if number > 1]
-    if twice:
-        raise InvalidInput(f"{twice[0]} was given {Counter(run.checkpoint for run in runs)[twice[0]]} times. Give one "
-                           "evaluation of each training run: an interval is about how other runs would come out.")
+    ways = {_played(run) for run in runs}
+    if len(ways) > 1:
+        raise InvalidInput(f"these were played in different ways, {_listed(ways)}: their scores do not compare. "
+                           "Evaluate all of them in one.")
+    for trained, number in Counter(map(_trained, runs)).items():
+        if number > 1:
+            raise InvalidInput(f"{trained} was given {number} times. Give one evaluation of each training run: an "
+                               "interval is about how other runs would come out.")
     numbers = Counter(run.environment for run in runs)
     if len(set(numbers.values())) > 1:
         counted = _listed(f"{number} of {name}" for name, number in numbers.items())
         raise InvalidInput(f"each environment must have the same number of runs, and there are {counted}.")
+
+
+def _played(run: Evaluation) -> str:
+    return f"{f'by {run.protocol}, ' if run.protocol else ''}{'greedily' if run.greedy else 'sampling'}"
+
+
+def _trained(run: Evaluation) -> Path:
+    """The folder of the training run, or of an exported policy."""
+    kept = run.checkpoint.parent.name == "checkpoints"
+    return run.checkpoint.parent.parent if kept else run.checkpoint
 
 
 def _scoring(

@@ -1,6 +1,6 @@
 """Writes a checkpoint's network as an ONNX file: one step of one environment, its memory in and out.
 
-Inputs: `observation` (or each part by its name) [1, 1, *stacked], as the network sees it; `previous_action`
+Inputs: `observation` (or each part, as `observation.name`) [1, 1, *stacked], as the network sees it; `previous_action`
 [1, 1, *action], `reward` float32 [1, 1], `start` bool [1, 1], and `state_0`, ... [1, ...], zeros at first. Outputs:
 `policy_logits` and `value`, or `q_values`, and `next_state_0`, ... The environment's spec is in the file's metadata.
 """
@@ -22,6 +22,7 @@ from torch import Tensor, nn
 from workbench import checkpoints, imports
 from workbench.errors import MissingPackage, NetworkFailed, StorageFailed
 from workbench.networks.lstm import ResettingLSTM
+from workbench.networks.normalization import output_of
 from workbench.policies.player import Policy, answer, load_policy
 
 _NEEDED = ("onnx", "onnxscript")
@@ -79,15 +80,15 @@ class _OneStep(nn.Module):
         """The outputs and the next state, in a flat tuple."""
         count = len(self._parts)
         parts, (action, reward, start, *state) = inputs[:count], inputs[count:]
-        observation = parts[0] if self._parts == [""] else dict(zip(self._parts, parts, strict=True))
-        output, after = self._network(observation, action, reward, start, tuple(state))
+        output, after = output_of(
+            self._network, dict(zip(self._parts, parts, strict=True)), action, reward, start, tuple(state))
         return (*output, *after)
 
 
 def _inputs(policy: Policy) -> dict[str, Tensor]:
     spec, state = policy.spec, policy.network.initial_state(1)  # type: ignore[operator]
-    observation = {part.name or "observation": torch.zeros((1, 1, *part.shape), dtype=getattr(torch, part.dtype))
-            for part in spec.seen}
+    observation = {f"observation.{part.name}".rstrip("."): torch.zeros(
+        (1, 1, *part.shape), dtype=getattr(torch, part.dtype)) for part in spec.seen}
     action = torch.zeros((1, 1, *spec.actions.shape), dtype=getattr(torch, spec.actions.dtype))
     return {**observation, "previous_action": action, "reward": torch.zeros(1, 1),
             "start": torch.ones((1, 1), dtype=torch.bool), **{f"state_{at}": part for at, part in enumerate(state)}}

@@ -18,11 +18,11 @@ from typing import cast
 
 import torch
 import torch.nn.functional as F
-from torch import Tensor, nn
+from torch import Tensor
 
 from workbench.algorithms import NetworkOutput
 from workbench.errors import InvalidInput, NetworkFailed
-from workbench.networks.normalization import Observed
+from workbench.networks.normalization import Observed, output_of
 from workbench.policies.player import Player
 from workbench.trajectory import Array, EnvironmentSpec, Part
 
@@ -65,12 +65,6 @@ class _NetworkView:
     def __init__(self, player: Player, spec: EnvironmentSpec, part: Part) -> None:
         self.part, self.spec = part, spec
         self._player = player
-        self._network = network = player.policy.network
-        self._statistics: dict[str, nn.Module] = {}
-        if spec.parts and isinstance(network, Observed):
-            self._network = network.network
-            vectors = (each.name for each in spec.seen if each.dtype == "float32")
-            self._statistics = dict(zip(vectors, network.statistics.values(), strict=False))
 
     @property
     def value(self) -> Tensor:
@@ -88,9 +82,8 @@ class _NetworkView:
         _, *others, state = self._player.inputs
         rows = len(values)
         parts = {name: _repeated(array, rows) for name, array in self._seen().items()} | {self.part.name: values[None]}
-        parts |= {name: normalize(parts[name]) for name, normalize in self._statistics.items() if name in parts}
-        output, _ = self._network(
-            parts[""] if list(parts) == [""] else parts, *(_repeated(array, rows) for array in others),
+        output, _ = output_of(
+            self._player.policy.network, parts, *(_repeated(array, rows) for array in others),
             tuple(part[:1].expand(rows, *part.shape[1:]).clone() for part in state),
         )
         return cast(NetworkOutput, output)

@@ -1,0 +1,108 @@
+"""Whoever plays a checkpoint of a user's own algorithm acts by all that it has learnt, as inference in its run does."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor, nn
+
+import workbench as wb
+from workbench import checkpoints, networks, rundir
+from workbench.config import RunConfig, settings
+from workbench.config.own_algorithm import named_algorithm
+from workbench.environments.adapters import code_by_value
+from workbench.errors import AlgorithmFailed
+from workbench.learner.devices.device import Device
+from workbench.learner.training import checkpointing
+from workbench.learner.training.trainer import Trainer
+from workbench.policies import frozen_opponent
+from workbench.policies.player import Player, load_policy
+from workbench.rundir import RunDirectory, sealed
+from workbench.trajectory import EnvironmentSpec, Flags, StepBatch
+
+SPEC = EnvironmentSpec("x", (4,), "float32", 2)
+
+
+class Biased(wb.Algorithm):
+    """The policy's logits get a bias that is learnt beside the network."""
+
+    def __init__(self, config: Any, *, spec: EnvironmentSpec) -> None:
+        super().__init__(config, spec=spec)
+        self.bias = nn.Parameter(torch.zeros(spec.actions.parameters))
+
+    def parameters(self) -> list[nn.Parameter]:
+        return [self.bias]
+
+    def state(self) -> dict[str, Tensor]:
+        return {"bias": self.bias.detach().clone()}
+
+    @torch.no_grad()
+    def load_state(self, state: Any) -> None:
+        self.bias.copy_(state["bias"])
+
+    def act(self, output: Any, **given: Any) -> Any:
+        return super().act(output._replace(policy_logits=output.policy_logits + self.bias.detach()), **given)
+
+    def loss(self, network: Any, *, batch: Any, config: Any) -> wb.Loss:
+        output = self.outputs(network, batch)
+        log_probs = self.distribution.log_prob(output.policy_logits[:-1] + self.bias, actions=batch.action[:-1])
+        total = output.value.square().mean() - log_probs.mean()
+        return wb.Loss(total, {"loss": total.detach()})
+
+
+class Forgetful(Biased):
+    """Keeps nothing under the name that it looks for."""
+
+    def state(self) -> dict[str, Tensor]:
+        return {"offset": self.bias.detach().clone()}
+
+
+def test_parameters_are_where_the_algorithm_is() -> None:
+    one = Biased(wb.LearningConfig(), spec=SPEC)
+    held = [one.bias]
+    assert one.to("meta") is one
+    assert one.bias is held[0] and held[0].device.type == "meta" and isinstance(one.bias, nn.Parameter)
+
+
+def trained(kind: type[wb.Algorithm], bias: list[float]) -> RunDirectory:
+    """A run whose newest checkpoint has learnt that bias."""
+    name, described = named_algorithm(kind, taken=settings(RunConfig))
+    config = RunConfig.build("x", algorithm=name, own_algorithm=described)
+    run = rundir.create("run", {"config": config.to_json(), "created": time.time(), "state": "stopped"})
+    run.code.mkdir(mode=0o700, exist_ok=True)
+    code = run.code / "algorithm.pkl"
+    code.write_bytes(sealed.sealed("algorithm.pkl", code_by_value.dumps(kind, imports=[])))
+    code.chmod(0o600)
+    algorithm = kind(config.hyperparameters, spec=SPEC)
+    network = networks.build(None, spec=SPEC, heads=algorithm.heads, seed=0)
+    trainer = Trainer(network, algorithm, Device("cpu", precision="fp32"), config.hyperparameters)
+    with torch.no_grad():
+        algorithm.bias.copy_(torch.tensor(bias))
+    meta = {"frames": 10, "steps": 10, "updates": 1, "time_s": 1.0, "episodes": 0, "episode_return": None,
+            "environment": SPEC.to_json(), "config": config.to_json(), "network": "default", "parameters": 1,
+            "reason": "requested", "trained": []}
+    checkpoints.write(run.checkpoints, frames=10, groups=checkpointing.groups_of(trainer, torch.Generator()), meta=meta,
+                      requested=True)
+    return run
+
+
+@pytest.mark.parametrize("action", [0, 1])
+def test_a_player_and_an_opponent_act_by_it(home: Path, action: int) -> None:
+    run = trained(Biased, [-9.0, 9.0] if action else [9.0, -9.0])
+    seen = np.random.default_rng(0).normal(size=(32, 4)).astype(np.float32)
+    step = StepBatch(seen, np.zeros(32, np.float32), np.full(32, int(Flags.START), np.uint8))
+    other = rundir.create("other", {"config": run.read()["config"], "created": time.time()})
+    newest = checkpoints.every(run.checkpoints)[-1]
+    for checkpoint in (newest, frozen_opponent.kept(other, str(newest.path))):
+        assert (Player(load_policy(checkpoint), num_envs=32, seed=0).act(step, greedy=True) == action).all()
+
+
+def test_a_class_that_cannot_load_it_is_named(home: Path) -> None:
+    run = trained(Forgetful, [0.0, 0.0])
+    with pytest.raises(AlgorithmFailed, match=r"load_state\(...\) for a checkpoint that has offset raised KeyError"):
+        load_policy(checkpoints.every(run.checkpoints)[-1])
