@@ -78,13 +78,14 @@ run.tune(beta=0.003)
 ```
 
 `wb.Algorithm` is an actor and a critic but for its loss: override what differs, such as `act`, `behaviour_fields`,
-`heads`, `parameters` and `state` for what is learnt beside the network, `updated` after each update. Random numbers of
-a loss come from `self.training_generator`, which differs between learners and goes on after a resume. The whole list is
-in `workbench/algorithms/interface.py`.
+`heads`, `parameters`, `state` and `load_state` for what is learnt beside the network, `updated` after each update.
+Random numbers of a loss come from `self.training_generator`, which differs between learners and goes on after a
+resume. The whole list is in `workbench/algorithms/interface.py`.
 
-A sweep without a space searches `learning_rate`, or what `Config` names: `search = {"learning_rate": (1e-4, 1e-2),
-"beta": (1e-3, 0.1)}`. A head of your own comes by `network=`, which `wb.check_algorithm` takes as `wb.launch` does.
-Observations with several parts lie in `batch.observation` as bytes, of which the network gets each part by its name.
+A sweep without a space searches `learning_rate`, or what `Config` has in its body:
+`search = {"learning_rate": (1e-4, 1e-2), "beta": (1e-3, 0.1)}`. A head of your own comes by `network=`, which
+`wb.check_algorithm` takes as `wb.launch` does. Observations with several parts lie in `batch.observation` as bytes, of
+which the network gets each part by its name.
 
 Where a loss, or another method, raises in the middle of a run, the run fails and keeps a checkpoint of what it has
 learnt. Mend the class under its old name and go on: `wb.resume(run, algorithm=Reinforce)`. The run keeps the values of

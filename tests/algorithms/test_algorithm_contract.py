@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from typing import Any, NamedTuple
 
 import gymnasium
@@ -412,3 +413,75 @@ def test_the_network_and_the_batch_are_those_of_a_run() -> None:
     with pytest.raises(AlgorithmFailed, match="'Observed' object has no attribute 'policy'"):
         wb.check_algorithm(ReadsAHead, normalize_observations=True)
     wb.check_algorithm(ValuesFinals, unroll_length=20)
+
+
+class Counts(Good):
+    """Keeps a number that it does not restore."""
+
+    def __init__(self, config: Any, *, spec: Any) -> None:
+        super().__init__(config, spec=spec)
+        self.seen = torch.ones(())
+
+    def state(self) -> Any:
+        return {"seen": self.seen.clone()}
+
+    def updated(self, network: Any, *, updates: int, config: Any) -> None:
+        self.seen += 1
+
+
+class Restores(Counts):
+    """Restores it."""
+
+    def load_state(self, state: Any) -> None:
+        self.seen.copy_(state["seen"])
+
+
+class SearchBeside(Good):
+    """Names what a sweep searches where none looks."""
+
+    search = {"beta": (0.1, 1.0)}
+
+
+def searching(**space: Any) -> type[wb.Algorithm]:
+    class Searches(Good):
+        class Config(Good.Config):
+            search = space
+
+    return Searches
+
+
+def listing(field: Any) -> type[wb.Algorithm]:
+    class Lists(Good):
+        class Config(wb.LearningConfig):
+            sizes: list = field
+
+    return Lists
+
+
+def test_what_is_kept_is_restored() -> None:
+    wb.check_algorithm(Restores)
+    with pytest.raises(AlgorithmFailed, match=r"load_state\(state\) does not restore seen, which state\(\) keeps"):
+        wb.check_algorithm(Counts)
+
+
+@pytest.mark.parametrize(("algorithm", "says"), [
+    (SearchBeside, "SearchBeside.search lies beside Config, where no sweep looks for it"),
+    (searching(betta=(0.1, 1.0)), "unknown field in search 'betta'. Did you mean 'beta'"),
+    (searching(beta=(0.1, 100.0, "log")), "beta=100.0"),
+    (searching(beta=[0.1, "much"]), "beta='much'"),
+    (listing(wb.setting([1], "sizes")), "sizes: list is no type of a hyperparameter. Use bool, int, float or str"),
+    (listing(dataclasses.field(default_factory=list)), "sizes: list is no type of a hyperparameter"),
+])  # fmt: skip
+def test_a_config_that_no_sweep_or_slider_could_have_is_refused(algorithm: type[wb.Algorithm], says: str) -> None:
+    with pytest.raises(wb.WorkbenchError, match=says):
+        wb.check_algorithm(algorithm)
+
+
+def test_a_number_in_the_scalars_is_asked_for_as_a_tensor() -> None:
+    class Plain(Good):
+        def loss(self, network: Any, *, batch: Any, config: Any) -> wb.Loss:
+            loss = super().loss(network, batch=batch, config=config)
+            return loss._replace(scalars={"loss": float(loss.total)})
+
+    with pytest.raises(AlgorithmFailed, match=r"detached scalar tensor, not .*Leave it a tensor: value.detach"):
+        wb.check_algorithm(Plain)

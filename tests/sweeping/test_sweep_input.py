@@ -68,6 +68,7 @@ def of(**space: Any) -> dict[str, Any]:
         ({"goal": "maximum"}, UnknownName, "unknown goal 'maximum'"),
         ({"metric": "episode_retrun"}, UnknownName, "Did you mean 'episode_return'"),
         ({"metric": "evaluation_return"}, InvalidInput, "no environment evaluates"),
+        ({"metric": "los"}, UnknownName, "unknown metric 'los'. Did you mean 'loss'"),
         ({"metric": 3}, OutOfBounds, "metric=3 must be the name of one"),
         ({"launcher": "inline"}, InvalidInput, "launcher='inline' keeps a run in this process"),
         ({"algorithm": "trpo"}, UnknownName, "unknown algorithm 'trpo'"),

@@ -71,8 +71,9 @@ def check_loss(loss: Any, *, algorithm: Algorithm, batch: Batch) -> None:
          f"tensors by name, not {said_of(loss.scalars)} and {said_of(loss.samples)}.")
     for name, value in loss.scalars.items():
         rule(isinstance(name, str) and _is_detached(value, ()),
-             f"Loss.scalars[{name!r}] is a detached scalar, not {said_of(value)}"
-             f"{' with a gradient: .detach()' if isinstance(value, Tensor) and value.requires_grad else ''}.")
+             f"Loss.scalars[{name!r}] is a detached scalar tensor, not {said_of(value)}"
+             f"{' with a gradient: .detach()' if isinstance(value, Tensor) and value.requires_grad else ''}"
+             f"{'' if isinstance(value, Tensor) else '. Leave it a tensor: value.detach()'}.")
     unrolls = (batch.reward.shape[1],)
     rule(loss.priorities is None or _is_detached(loss.priorities, unrolls),
          f"Loss.priorities are detached, one for each unroll, {unrolls}, not {said_of(loss.priorities)}.")

@@ -57,6 +57,9 @@ def named_algorithm(algorithm: Any, *, taken: Mapping[str, Any]) -> tuple[str, d
                                                 for each in algorithm.__mro__)):
         raise InvalidInput(f"algorithm={algorithm!r:.100} must be a name ({', '.join(ALGORITHMS)}) or a class that "
                            "derives from wb.Algorithm.")
+    if isinstance(getattr(algorithm, "search", None), Mapping):
+        raise InvalidInput(f"{algorithm.__name__}.search lies beside Config, where no sweep looks for it. Write it "
+                           "into the body of Config.")
     config: type = algorithm.Config  # type: ignore[attr-defined]
     return algorithm.__name__[:100], described(config, taken=taken)
 
@@ -94,9 +97,20 @@ def described(config: type, *, taken: Mapping[str, Any]) -> dict[str, Any]:
     except (TypeError, ValueError, AttributeError, OverflowError) as error:
         raise InvalidInput(f"{config.__name__}: defaults, bounds, choices, search and metrics must be numbers, texts, "
                            f"True, False or None ({error}).") from None
-    config_class(text)
+    _check_search(config_class(text), taken)
     description: dict[str, Any] = json.loads(text)
     return description
+
+
+def _check_search(config: type[LearningConfig], taken: Mapping[str, Any]) -> None:
+    """Raises UnknownName, OutOfBounds for what a sweep of such a configuration could not search."""
+    fields = settings(config)
+    for name, entry in config.search.items():
+        if taken and name not in fields and name not in taken:
+            raise UnknownName.among("field in search", name, fields)
+        for value in entry[:2] if isinstance(entry, tuple) else entry:
+            if name in fields:
+                fields[name].check(value)
 
 
 def misspelt(description: Mapping[str, Any]) -> dict[str, str]:
@@ -138,9 +152,9 @@ def _written(each: type, known: Mapping[str, dict[str, Any]]) -> Iterator[tuple[
             raise InvalidInput(f"{each.__name__}: {error}. {_FORM}") from None
     declared = vars(each).get("__annotations__", {})
     for field in (field for field in dataclasses.fields(each) if field.name in declared):
+        kind = _kind(field.name, field.type)
         if field.default is dataclasses.MISSING:
             raise InvalidInput(f"{each.__name__}.{field.name} has no default, or makes one. {_FORM}")
-        kind = _kind(field.name, field.type)
         inherited = known.get(field.name, {"help": f"{field.name} of the algorithm", **kind})
         if any(kind.get(part, False) != inherited.get(part, False) for part in ("kind", "optional")):
             raise InvalidInput(f"{each.__name__}.{field.name} is {inherited['kind']} where it is inherited from, and "
@@ -159,7 +173,8 @@ def _check_attributes(each: type) -> None:
         if not name.startswith("__") and name not in declared and name not in ("search", "metrics"):
             default = value.default if isinstance(value, dataclasses.Field) else value
             raise InvalidInput(f"{each.__name__}.{name} = {default!r:.50} is no field without its kind. {_FORM}")
-        if isinstance(value, list | dict | set) and name in declared:
+        default = value.default if isinstance(value, dataclasses.Field) else value
+        if isinstance(default, list | dict | set) and name in declared:
             _kind(name, declared[name])  # which none of them is
 
 

@@ -234,6 +234,8 @@ class RunConfig:
         holder = self.hyperparameters if hasattr(self.hyperparameters, name) else self
         return getattr(holder, name)
 
+    __getitem__ = value  # as in a dictionary of all fields
+
     @property
     def defaults(self) -> RunConfig:
         """The configuration of this environment and algorithm in which all other fields have their defaults."""

@@ -22,7 +22,7 @@ from workbench.environments.adapters.gymnasium_vector import without_display
 from workbench.environments.contract import Array, Show, VectorEnvironment, random_actions
 from workbench.environments.observations import decode
 from workbench.environments.registry import factory_call, make
-from workbench.errors import EnvironmentFailed, MissingPackage, ShapeMismatch
+from workbench.errors import EnvironmentFailed, InvalidInput, MissingPackage, ShapeMismatch
 from workbench.trajectory import ENDS, EnvironmentSpec, Flags, StepBatch
 
 _KNOWN = sum(Flags)
@@ -208,6 +208,9 @@ def _builder(
     make_env: str | Callable[..., Any], options: dict[str, Any], num_envs: int, seed: int
 ) -> Callable[..., VectorEnvironment]:
     """A function that makes the environments, with the arguments `threads` and `show` of `make`."""
+    if not callable(make_env) and not isinstance(make_env, str):
+        raise InvalidInput(f"make_env={make_env!r:.100} must be a name, a class or a function that makes an "
+                           "environment, not one that exists already.")
     label, factory = _named(make_env)
 
     def build(threads: int = 1, show: Show = None) -> VectorEnvironment:

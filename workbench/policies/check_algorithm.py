@@ -150,7 +150,7 @@ def check(
     random = np.random.default_rng(0)
     unrolls = [_unroll(layout, random, acted) for _ in range(config.batch_size)]
     loss = _check_loss(algorithm, network, collate(unrolls), unrolls[0], config, new)
-    _check_state(algorithm)
+    _check_state(algorithm, network, config, new)
     return tuple(loss.scalars)
 
 
@@ -309,14 +309,28 @@ def _check_weights(total: Tensor, known: set[int]) -> None:
                       "is to train them, as in a target, use them under torch.no_grad().")
 
 
-def _check_state(algorithm: Algorithm) -> None:
+def _check_state(algorithm: Algorithm, network: nn.Module, config: Any, new: bool) -> None:
+    with torch.no_grad():
+        for parameter in algorithm.parameters():  # as if they had learnt something
+            parameter.add_(0.01)
     with _naming("state()"):
         state = algorithm.state()
         rule(isinstance(state, Mapping) and all(isinstance(name, str) and isinstance(value, Tensor)
                                                 for name, value in state.items()),
              f"state() gives tensors by name, not {said_of(state)}.")
+    again = type(algorithm)(config, spec=algorithm.spec)
+    again.prepare(network)
     with _naming("load_state(state)"):
-        algorithm.load_state({name: value.clone() for name, value in state.items()})
+        again.load_state({name: value.clone() for name, value in state.items()})
+        restored = again.state()
+    lost = ", ".join(name for name, value in state.items() if not _same(value, restored.get(name)))
+    rule(not lost or not new, f"load_state(state) does not restore {lost}, which state() keeps: a resume would lose "
+                              "it.")
     with _naming("parameters()"):
         kept = len(list(algorithm.parameters()))
     rule(not kept or bool(state), f"parameters() has {kept} that state() does not keep: a resume would lose them.")
+
+
+def _same(kept: Tensor, restored: Tensor | None) -> bool:
+    same = restored is not None and restored.shape == kept.shape
+    return same and torch.allclose(restored.double(), kept.double(), equal_nan=True)  # type: ignore[union-attr]

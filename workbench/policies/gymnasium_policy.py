@@ -65,7 +65,7 @@ class Policy:
 
 def _check_spaces(trained: EnvironmentSpec, found: EnvironmentSpec) -> None:
     """Raises ShapeMismatch where the environment is not like the one that the policy was trained in."""
-    for name in ("observation_shape", "observation_dtype", "parts", "actions"):
+    for name in ("parts", "observation_shape", "observation_dtype", "actions"):
         theirs, ours = getattr(found, name), getattr(trained, name)
         if theirs != ours:
             raise ShapeMismatch(f"the policy was trained in {trained.name} with {name}={ours}, and this environment "

@@ -113,7 +113,7 @@ def load_opponent(checkpoint: Checkpoint, spec: EnvironmentSpec) -> Policy:
     Raises ShapeMismatch if it was trained with other spaces, and as `load_policy`.
     """
     policy = load_policy(checkpoint)
-    for name in ("observation_shape", "observation_dtype", "parts", "actions"):
+    for name in ("parts", "observation_shape", "observation_dtype", "actions"):
         ours, theirs = getattr(spec, name), getattr(policy.spec, name)
         if ours != theirs:
             raise ShapeMismatch(

@@ -72,9 +72,9 @@ def _stands_for(run: RunDirectory) -> Checkpoint:
                f"its return has collapsed since. wb.attach({run.name!r}).checkpoints lists the others.")
         return best
     last = _newest_or_first(run)
-    later = ""
-    if lock.is_alive(run) and (frames := stored_status(run).frames) > last.frames:
-        later = f" The run is at {frames:,} now; wb.attach({run.name!r}).checkpoint() makes a newer one."
+    later, status = "", stored_status(run)
+    if status.alive and lock.is_alive(run) and status.frames > last.frames:
+        later = f" The run is at {status.frames:,} now; wb.attach({run.name!r}).checkpoint() makes a newer one."
     notify(f"Taking the last checkpoint of {run.name}, at {last.frames:,} frames.{later}")
     return last
 

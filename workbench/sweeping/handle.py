@@ -257,8 +257,9 @@ class Sweep:
     def _best(self) -> Trial:
         trial = study.best(self.trials, self._goal)
         if trial is None:
-            raise InvalidInput(f"no run of {self.name} has a value of {self._metric} yet. Wait: {self.name} is "
-                               f"{self.state}.")
+            state = self.state
+            todo = "Look at its table, and start another one" if state in ENDED else "Wait for its first runs"
+            raise InvalidInput(f"no run of {self.name} has a value of {self._metric}, and it is {state}. {todo}.")
         return trial
 
     @property

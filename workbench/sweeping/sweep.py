@@ -29,6 +29,7 @@ from workbench.errors import (
     UnknownName,
     checked_arguments,
 )
+from workbench.metrics import meanings
 from workbench.playing.rollout import Rollout
 from workbench.running import choosing, demonstrating, starting
 from workbench.running.handle import Run
@@ -209,6 +210,9 @@ def _checked_method(
         raise OutOfBounds(f"metric={metric!r} must be the name of one, such as 'episode_return'.")
     if metric.startswith(("episode_", "evaluation_")) and metric not in EPISODES:
         raise UnknownName.among("metric", metric, EPISODES)
+    known = {*EPISODES, *meanings.described(type(config.hyperparameters))}
+    if metric not in known and not config.own_algorithm:  # one of a user's own need not describe its metrics
+        raise UnknownName.among("metric", metric, sorted(known))
     evaluates = config.evaluating_per_actor or "evaluation_envs_per_actor" in space
     if metric.startswith("evaluation_") and not evaluates:
         raise InvalidInput(f"metric={metric!r}, but no environment evaluates. Give evaluation_envs_per_actor=1 and at "
