@@ -28,6 +28,8 @@ def test_two_learners_train_it_and_all_tools_know_it(home: Path, tmp_path: Path,
     status = run.wait(timeout_s=240, progress=False)
     assert status.state == "finished" and status.updates > 5
     assert not len(run.events.query("kind == 'error'"))
+    counted = status.frames, run.checkpoints[-1].frames, int(run.metrics("loss").frames.max())
+    assert counted[0] == counted[1] >= counted[2], "no counter goes on after the last checkpoint"
     rollout = wb.rollout(run, max_steps=8, saliency="gradient")
     scores = rollout.q_values if rollout.policy is None else rollout.policy
     assert scores is not None and np.isfinite(scores).all() and np.isfinite(rollout.values).all()

@@ -220,6 +220,14 @@ def test_what_a_resume_changed_is_told_once_and_before_any_later_change(learner:
     assert run.read()["config_before"] is None
 
 
+def test_values_that_stay_the_same_are_no_event(learner: Learner, run: RunDirectory) -> None:
+    service = Service(Supervisor(run, MetricsWriter(run.metrics), place=ThisMachine(run, keep_open=0)))
+    now = run.config().value("discount")
+    assert service.tune({"discount": now}) == {"old": {"discount": now}, "new": {"discount": now}}
+    service.tune({"discount": now, "entropy_cost": 0.5})
+    assert [one["message"] for one in MetricsReader(run.metrics).events()] == ["entropy_cost 0.01 → 0.5"]
+
+
 def test_changes_made_at_the_same_time_are_all_kept(
     supervisor: Supervisor, learner: Learner, run: RunDirectory
 ) -> None:

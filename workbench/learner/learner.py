@@ -149,6 +149,7 @@ class Learner:
         self.state.start()
         try:
             loop.run()
+            self.state.end_training()
             self.learners.close()  # while all are there
             self.state.raise_failure()
             self.checkpoints.write_last()

@@ -91,6 +91,7 @@ class RunState:
         self.stopping, self.writing_replay = False, False
         self.failure: BaseException | None = None
         self.ready, self.ended = threading.Event(), threading.Event()
+        self._last: Progress | None = None  # once training is over
         self.clock = Clock()
 
     def configure(self, config: RunConfig) -> None:
@@ -139,6 +140,10 @@ class RunState:
         """End training at the next opportunity."""
         self.stopping = True
 
+    def end_training(self) -> None:
+        """Count no more: steps that are acted from now on are trained on by nobody, nor in the last checkpoint."""
+        self._last = self.progress
+
     def fail(self, error: BaseException) -> None:
         """Let `Learner.run` raise `error` after the current update."""
         self.failure, self.stopping = error, True
@@ -172,6 +177,8 @@ class RunState:
     @property
     def progress(self) -> Progress:
         """Frames, steps and updates of all learners so far, and training time."""
+        if self._last is not None:
+            return self._last
         parts = self.parts
         steps = self.learners.steps(parts.inference.steps)
         return Progress(steps * parts.spec.frames_per_step, steps, parts.trainer.updates, self.clock.seconds)

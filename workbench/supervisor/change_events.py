@@ -30,10 +30,15 @@ class ChangeEvents:
     def record(
         self, kind: str, before: RunConfig, after: RunConfig, names: Sequence[str], **more: Any
     ) -> dict[str, dict[str, Any]]:
-        """Record changes of these fields as an event of `tune`, `scale` or `move`; returns {"old", "new"}."""
+        """Record changes of these fields as an event of `tune`, `scale` or `move`; returns {"old", "new"}.
+
+        The event leaves out those that stay the same, and there is none where all do.
+        """
         self.record_resumption()
         old, new = ({name: config.value(name) for name in names} for config in (before, after))
-        self._event(kind, ", ".join(f"{name} {old[name]} → {new[name]}" for name in names), old=old, new=new, **more)
+        if changed := [name for name in names if old[name] != new[name]]:
+            self._event(kind, ", ".join(f"{name} {old[name]} → {new[name]}" for name in changed),
+                        old={name: old[name] for name in changed}, new={name: new[name] for name in changed}, **more)
         return {"old": old, "new": new}
 
     def record_resumption(self) -> None:
