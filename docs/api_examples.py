@@ -213,6 +213,7 @@ EXAMPLES = {
     "Algorithm.to": "def to(self, device): ...",
     "Algorithm.updated": "def updated(self, network, *, updates, config): ...",
     "Loss": 'wb.Loss(total, {"loss": total.detach()}, priorities=errors)',
+    "Loss.of": 'wb.Loss.of({"policy_loss": policy_loss, "value_loss": value_loss}, scalars={"entropy": entropy})',
     "LearningConfig": "class Config(wb.LearningConfig):\n    learning_rate: float = 1e-3",
     "EpochsConfig": "class Config(wb.EpochsConfig):\n    epochs: int = 10",
     "ReplayConfig": "class Config(wb.ReplayConfig):\n    replay_min_size: int = 100",

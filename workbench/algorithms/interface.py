@@ -147,6 +147,13 @@ class Loss(NamedTuple):
     enough: Tensor | None = None
     value_targets: Tensor | None = None
 
+    @classmethod
+    def of(cls, terms: Mapping[str, Tensor], *, scalars: Mapping[str, Tensor], **more: Any) -> Loss:
+        """The loss that is the sum of these terms (0-d, by name), with them, their sum and `scalars` as its scalars."""
+        total = torch.stack(list(terms.values())).sum()
+        told = {"loss": total, **terms, **scalars}
+        return cls(total, {name: value.detach() for name, value in told.items()}, **more)
+
 
 class Outlook(NamedTuple):
     """A network's output [T, B, ...] as people see it.

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import torch
-
 from workbench.algorithms.advantages import generalised_advantages, normalised
 from workbench.algorithms.awr import targets
 from workbench.algorithms.awr.config import AWRConfig
@@ -42,7 +40,5 @@ class AWR(RegularizedAlgorithm):
             **bonus.terms,
             **penalty.terms,
         }
-        total = torch.stack(list(terms.values())).sum()
-        scalars = {"loss": total, **terms, **bonus.scalars, **penalty.scalars, **self.normalisation()}
-        return Loss(total, {name: value.detach() for name, value in scalars.items()}, {"weight": weights},
-                    value_targets=returns)
+        return Loss.of(terms, scalars={**bonus.scalars, **penalty.scalars, **self.normalisation()},
+                       samples={"weight": weights}, value_targets=returns)

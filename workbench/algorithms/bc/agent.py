@@ -32,15 +32,13 @@ class BC(Algorithm):
             "baseline_loss": config.baseline_cost * targets.weighted_mean(errors, weights=batch.weight),
             "entropy_loss": -config.entropy_cost * entropy,
         }
-        total = torch.stack(list(terms.values())).sum()
         kind, judged = self._judged(logits.detach(), actions)
-        scalars = {"loss": total, **terms, "entropy": entropy,
-                   kind: targets.weighted_mean(judged, weights=batch.weight)}
+        scalars = {"entropy": entropy, kind: targets.weighted_mean(judged, weights=batch.weight)}
         if len(batch.weight) > config.batch_size:  # the last ones are held out, see `DemonstrationsConfig`
             held_out = (batch.weight == 0).float()
             scalars["held_out_loss"] = targets.weighted_mean(surprise, weights=held_out)
             scalars[f"held_out_{kind}"] = targets.weighted_mean(judged, weights=held_out)
-        return Loss(total, {name: value.detach() for name, value in scalars.items()})
+        return Loss.of(terms, scalars=scalars)
 
     def _after_burn_in(self, network: Network, batch: Batch) -> PolicyValueOutput:
         """The network's output [T+1, B, ...] at the steps after the burn-in, which a network without memory skips."""

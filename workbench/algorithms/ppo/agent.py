@@ -7,8 +7,6 @@ whose divisor follows the returns from minibatch to minibatch.
 
 from __future__ import annotations
 
-import torch
-
 from workbench.algorithms.advantages import generalised_advantages, normalised
 from workbench.algorithms.batch import Batch
 from workbench.algorithms.interface import Loss, Network, PolicyValueOutput
@@ -48,11 +46,9 @@ class PPO(RegularizedAlgorithm):
             **bonus.terms,
             **penalty.terms,
         }
-        total = torch.stack(list(terms.values())).sum()
         ratios = log_ratios.detach().exp()
         kl = targets.approximate_kl(log_ratios.detach())
-        scalars = {"loss": total, **terms, **bonus.scalars, "kl": kl, **penalty.scalars,
+        scalars = {**bonus.scalars, "kl": kl, **penalty.scalars,
                    "clip_fraction": ((ratios - 1).abs() > config.clip).float().mean(), **self.normalisation()}
-        return Loss(total, {name: value.detach() for name, value in scalars.items()}, {"importance_ratio": ratios},
-                    enough=kl - _KL_MARGIN * config.target_kl if config.target_kl > 0 else None,
-                    value_targets=returns)
+        return Loss.of(terms, scalars=scalars, samples={"importance_ratio": ratios}, value_targets=returns,
+                       enough=kl - _KL_MARGIN * config.target_kl if config.target_kl > 0 else None)

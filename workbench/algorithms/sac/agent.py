@@ -89,12 +89,10 @@ class SAC(Algorithm):
             "temperature_loss": targets.temperature_loss(
                 self.log_temperature, entropy=entropy, target=self._target_entropy(config)),
         }
-        total = torch.stack(list(terms.values())).sum()
         errors = (returns - q_values.amin(0)).detach().abs()
-        scalars = {"loss": total, **terms, "entropy": entropy, "temperature": temperature, "q_value": q_values.mean(),
+        scalars = {"entropy": entropy, "temperature": temperature, "q_value": q_values.mean(),
                    "td_error": errors.mean()}
-        return Loss(total, {name: value.detach() for name, value in scalars.items()}, {"td_error": errors},
-                    priorities=errors.mean(0))
+        return Loss.of(terms, scalars=scalars, samples={"td_error": errors}, priorities=errors.mean(0))
 
     def _trained_outputs(self, network: Network, batch: Batch) -> PolicyCriticsOutput:
         """As `outputs`, but the last step, whose output is a target alone, comes without gradients."""

@@ -54,10 +54,9 @@ class VMPO(BaselineAlgorithm):
                 temperature, advantages=better, bound=config.temperature_bound),
             "kl_loss": targets.kl_loss(kl, cost=kl_cost, bound=config.kl_bound),
         }
-        total = torch.stack(list(terms.values())).sum()
-        scalars = {"loss": total, **terms, "entropy": policy.entropy(logits).mean(), "kl": kl.mean(),
-                   "temperature": temperature, "kl_cost": kl_cost, **self.normalisation()}
-        return Loss(total, {name: value.detach() for name, value in scalars.items()}, value_targets=returns)
+        scalars = {"entropy": policy.entropy(logits).mean(), "kl": kl.mean(), "temperature": temperature,
+                   "kl_cost": kl_cost, **self.normalisation()}
+        return Loss.of(terms, scalars=scalars, value_targets=returns)
 
     def parameters(self) -> list[nn.Parameter]:
         """The parameters of η and α, whose softplus they are."""

@@ -53,7 +53,5 @@ class VTrace(RegularizedAlgorithm):
             **bonus.terms,
             **penalty.terms,
         }
-        total = torch.stack(list(terms.values())).sum()
-        scalars = {"loss": total, **terms, **bonus.scalars, **penalty.scalars, **self.normalisation()}
-        detached = {name: value.detach() for name, value in scalars.items()}
-        return Loss(total, detached, {"importance_ratio": log_rho_tm1.exp()}, value_targets=corrected.vs)
+        return Loss.of(terms, scalars={**bonus.scalars, **penalty.scalars, **self.normalisation()},
+                       samples={"importance_ratio": log_rho_tm1.exp()}, value_targets=corrected.vs)

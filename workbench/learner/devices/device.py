@@ -74,7 +74,7 @@ class Device:
 
     def fetch(self, tensors: Sequence[torch.Tensor]) -> list[Array]:
         """`tensors` of this thread's stream as NumPy arrays; waits for the device once."""
-        return [tensor.cpu().numpy() for tensor in tensors]
+        return [tensor.numpy() for tensor in self.send(tensors)()]
 
     def send(self, tensors: Sequence[torch.Tensor]) -> Callable[[], list[torch.Tensor]]:
         """Start to copy `tensors` to the host. Returns a function that waits for the copies and returns them."""

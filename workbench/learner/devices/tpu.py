@@ -25,7 +25,6 @@ from workbench.errors import MissingPackage, OutOfBounds
 from workbench.learner.devices.compiled_graphs import CompiledGraphs
 from workbench.learner.devices.device import Device
 from workbench.learner.devices.recording import to_log
-from workbench.trajectory import Array
 
 CACHE_VARIABLE = "TORCH_TPU_TIER3_COMPILATION_CACHE_ROOT"  # read when the first graph is compiled
 
@@ -58,10 +57,6 @@ class TpuDevice(Device):
     def acting(self) -> AbstractContextManager[Any]:
         """See `Device`; torch_tpu does not document torch's inference mode."""
         return torch.no_grad()
-
-    def fetch(self, tensors: Sequence[torch.Tensor]) -> list[Array]:
-        """See `Device`."""
-        return [tensor.numpy() for tensor in self.send(tensors)()]
 
     def send(self, tensors: Sequence[torch.Tensor]) -> Callable[[], list[torch.Tensor]]:
         """See `Device`; all copies are under way at once, and one event waits for them."""
