@@ -10,7 +10,8 @@ from pathlib import Path
 import pytest
 
 import workbench as wb
-from workbench.config import keywords, signatures
+from workbench.config import RunConfig, keywords, signatures
+from workbench.errors import UnknownName
 
 
 def test_the_generated_keywords_are_fresh() -> None:
@@ -42,3 +43,10 @@ def test_mypy_knows_the_fields(tmp_path: Path, call: str, refused: str) -> None:
     checked = subprocess.run([sys.executable, "-m", "mypy", "--strict", str(file)], capture_output=True, text=True)
     assert (checked.returncode == 0) == (not refused), checked.stdout + checked.stderr
     assert refused in checked.stdout
+
+
+def test_fields_of_a_run_are_read_by_name() -> None:
+    config = RunConfig.build("x", algorithm="ppo", clip=0.3, actors=3)
+    assert (config["clip"], config["actors"]) == (0.3, 3)
+    with pytest.raises(UnknownName, match="unknown field 'learning_rat'. Did you mean 'learning_rate'"):
+        _ = config["learning_rat"]

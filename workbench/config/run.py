@@ -234,7 +234,11 @@ class RunConfig:
         holder = self.hyperparameters if hasattr(self.hyperparameters, name) else self
         return getattr(holder, name)
 
-    __getitem__ = value  # as in a dictionary of all fields
+    def __getitem__(self, name: str) -> Any:
+        """`value`, as of a dictionary of all fields. Raises UnknownName."""
+        if name not in (known := self.all_settings()):
+            raise UnknownName.among("field", str(name), known)
+        return self.value(name)
 
     @property
     def defaults(self) -> RunConfig:
