@@ -38,3 +38,12 @@ def test_at_least_one_environment_of_an_actor_trains(asked):
 def test_a_lone_environment_has_a_rank():
     config = r2d2(actors=1, envs_per_actor=1)
     assert roles.ranks(np.arange(1), config).tolist() == [0.0]
+
+
+@pytest.mark.parametrize("learners", [1, 2, 4])
+def test_every_environment_has_one_row_at_one_learner(learners: int) -> None:
+    config = RunConfig.build("x", actors=4, envs_per_actor=5, learners=learners)
+    places = [config.row_of(env) for env in range(20)]
+    assert len(set(places)) == 20 and {rank for rank, _ in places} == set(range(learners))
+    assert [config.env_of(*place) for place in places] == list(range(20))
+    assert places[5] == (1 % learners, 5 if learners == 1 else 0)

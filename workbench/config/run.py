@@ -158,6 +158,16 @@ class RunConfig:
         evaluating = self.evaluating_per_actor
         return self.actors * (evaluating if kind == "evaluation" else self.envs_per_actor - evaluating)
 
+    def row_of(self, env: int) -> tuple[int, int]:
+        """The rank of the learner that has the run's environment `env`, and its row there; see `policies.roles`."""
+        actor, place = divmod(env, self.envs_per_actor)
+        return actor % self.learners, actor // self.learners * self.envs_per_actor + place
+
+    def env_of(self, rank: int, row: int) -> int:
+        """The inverse of `row_of`."""
+        actor, place = divmod(row, self.envs_per_actor)
+        return (actor * self.learners + rank) * self.envs_per_actor + place
+
     @property
     def replays(self) -> bool:
         """Whether the algorithm trains from a replay, which checkpoints can hold."""

@@ -153,7 +153,5 @@ class Builder:
 
     def _log_episode(self, episode: Episode) -> None:
         """Log an episode under the number of its environment in the run."""
-        config, learners = self._state.config, self._learners
-        row, env = divmod(episode.env_id, config.envs_per_actor)
-        number = (row * config.learners + learners.rank) * config.envs_per_actor + env
+        number = self._state.config.env_of(self._learners.rank, episode.env_id)
         self._log.episode(replace(episode, env_id=number), self._state.progress)

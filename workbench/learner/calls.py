@@ -54,8 +54,7 @@ class MemberCalls:
         if not self._run.ready.is_set():
             return {"cursor": since, "first": 0, "missed": 0, "steps": 0}
         config, spec = self._run.config, self._run.parts.spec
-        actor, place = divmod(env, config.envs_per_actor)
-        own = actor // config.learners * config.envs_per_actor + place
+        _, own = config.row_of(env)
         row, agents = np.array([own]), spec.agents
         if roles.opposing(row, config, agents)[0]:
             raise InvalidInput(f"env={env} is played by the opponent, and only the run's own policy can be watched. "
@@ -70,8 +69,7 @@ class MemberCalls:
         if not self._run.ready.is_set():
             return {"cursor": since, "envs": []}
         config, spec = self._run.config, self._run.parts.spec
-        each = config.envs_per_actor
-        rows = np.array([env // each // config.learners * each + env % each for env in envs])
+        rows = np.array([config.row_of(env)[1] for env in envs])
         own = ~roles.opposing(rows, config, spec.agents)
         shown = {int(row): env for row, env, is_own in zip(rows, envs, own, strict=True) if is_own}
         steps = self._run.parts.inference.wall.since(list(shown), since)
@@ -83,9 +81,8 @@ class MemberCalls:
         if not self._run.ready.is_set():
             return []
         config, flights = self._run.config, self._run.parts.inference.flights.flights()
-        each, rank = config.envs_per_actor, self._run.learners.rank
-        return [{"env": (one["row"] // each * config.learners + rank) * each + one["row"] % each,
-                 "born": one["born"], "seconds": one["seconds"]} for one in flights]
+        return [{"env": config.env_of(self._run.learners.rank, one["row"]), "born": one["born"],
+                 "seconds": one["seconds"]} for one in flights]
 
 
 class LeaderCalls(MemberCalls):

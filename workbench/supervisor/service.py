@@ -167,7 +167,7 @@ class Service:
         run's state and reason. Raises OutOfBounds for an environment that the run does not have."""
         config = self._check_environment(env)
         steps: dict[str, Any] = self._supervisor.ask_learner(
-            "watch", timeout_s=WATCH_S, rank=env // config.envs_per_actor % config.learners, env=env, since=since)
+            "watch", timeout_s=WATCH_S, rank=config.row_of(env)[0], env=env, since=since)
         status = self._supervisor.status()
         return {**steps, "state": status.state, "reason": status.reason}
 
@@ -180,7 +180,7 @@ class Service:
         by_rank: dict[int, list[int]] = {}
         for env in envs:
             config = self._check_environment(env)
-            by_rank.setdefault(env // config.envs_per_actor % config.learners, []).append(env)
+            by_rank.setdefault(config.row_of(env)[0], []).append(env)
         answers = {
             str(rank): self._supervisor.ask_learner(
                 "wall", timeout_s=WATCH_S, rank=rank, envs=own, since=str((since or {}).get(str(rank), "")))
