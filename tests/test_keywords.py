@@ -48,5 +48,8 @@ def test_mypy_knows_the_fields(tmp_path: Path, call: str, refused: str) -> None:
 def test_fields_of_a_run_are_read_by_name() -> None:
     config = RunConfig.build("x", algorithm="ppo", clip=0.3, actors=3)
     assert (config["clip"], config["actors"]) == (0.3, 3)
+    assert "clip" in config and "to_json" not in config and "q_value" not in config
+    with pytest.raises(TypeError, match="not iterable"):
+        list(config)  # type: ignore[call-overload]
     with pytest.raises(UnknownName, match="unknown field 'learning_rat'. Did you mean 'learning_rate'"):
         _ = config["learning_rat"]

@@ -9,6 +9,12 @@ from workbench.algorithms.backward_sums import backward_sums
 COLUMNS = 3
 
 
+def test_products_that_overflow_are_no_part_of_a_sum_of_zeros() -> None:
+    terms, factors = torch.zeros(64, 1), torch.full((64, 1), 100.0)
+    terms[0] = 1.0
+    assert backward_sums(terms, factors)[0] == 1.0
+
+
 @pytest.mark.parametrize("steps", [*range(1, 19), 31, 32, 33, 100])
 def test_they_are_those_of_a_loop(steps: int) -> None:
     random = np.random.default_rng(steps)

@@ -293,15 +293,20 @@ def test_the_work_of_a_stream_is_done_when_its_thread_leaves_it(monkeypatch):
     with device.own_stream(ahead=False):
         assert not told
     assert told == ["done"]
+    def failed():
+        raise RuntimeError("CUDA error: device-side assert triggered")
+
+    stream.synchronize = failed
     with pytest.raises(ZeroDivisionError), device.own_stream(ahead=False):
-        raise ZeroDivisionError
-    assert told == ["done", "done"]
+        raise ZeroDivisionError  # what names the cause is not replaced
 
 
 @pytest.mark.parametrize(("version", "records"), [("2.10.0", False), ("2.11.0+cu128", True), ("2.14.0", True)])
-def test_work_is_recorded_by_a_torch_that_can(monkeypatch, version, records):
+def test_work_is_recorded_by_a_torch_that_can(monkeypatch, capsys, version, records):
     monkeypatch.setattr(choose.torch, "__version__", version)
-    assert choose._recorded(RunConfig.build("x"), own_network=False) == records
+    device = choose._of_kind("cuda", precision="fp32", graphs=True)
+    assert (device.recorder() is not None) == records
+    assert ("records no CUDA graphs" in capsys.readouterr().err) != records
 
 
 def test_inference_is_where_training_is_unless_told_otherwise():

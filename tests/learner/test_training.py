@@ -112,7 +112,7 @@ def test_training_goes_on_after_a_checkpoint_as_if_nothing_had_been(tmp_path, op
     expected = torch.rand(3, generator=generator)
     written = checkpoints.write(tmp_path, frames=1, groups=groups, meta=meta, requested=True)
     second, other = trainer_of(config, seed=1), torch.Generator()
-    assert checkpointing.restore(written, second, other)
+    assert checkpointing.restore(written, second, other) == []
     for seed in range(3, 6):
         train(second, config, seed=seed)
     assert torch.equal(weights(second), weights(unbroken))
@@ -128,7 +128,7 @@ def test_a_checkpoint_of_another_kind_of_device_restores_all_but_the_random_numb
     meta = {"frames": 1, "steps": 1, "updates": 1, "time_s": 1.0, "episodes": 0, "episode_return": None}
     written = checkpoints.write(tmp_path, frames=1, groups=groups, meta=meta, requested=True)
     second, before = trainer_of(config, seed=1), generator.get_state()
-    assert not checkpointing.restore(written, second, generator)
+    assert checkpointing.restore(written, second, generator) == ["acting"]
     assert torch.equal(weights(second), weights(first)) and torch.equal(generator.get_state(), before)
 
 
@@ -143,7 +143,7 @@ def test_random_numbers_of_training_go_on_or_begin_anew_by_themselves(tmp_path):
         written = checkpoints.write(tmp_path, frames=1 + goes_on, groups=groups, meta=meta, requested=True)
         second = trainer_of(config, seed=1)
         second.algorithm.training_generator.manual_seed(99)
-        assert checkpointing.restore(written, second, generator) == goes_on
+        assert checkpointing.restore(written, second, generator) == ([] if goes_on else ["training"])
         drawn = torch.rand(3, generator=second.algorithm.training_generator)
         assert torch.equal(drawn, expected) == goes_on
 

@@ -69,6 +69,28 @@ def test_parameters_are_where_the_algorithm_is() -> None:
     assert one.bias is held[0] and held[0].device.type == "meta" and isinstance(one.bias, nn.Parameter)
 
 
+def test_a_layer_with_memory_and_parameters_made_late_are_kept_where_they_are() -> None:
+    class Recurrent(Biased):
+        def prepare(self, network: nn.Module) -> None:
+            self.memory = nn.GRU(2, 2)
+
+        def parameters(self) -> list[nn.Parameter]:
+            return [self.bias, *self.memory.parameters()]
+
+        def state(self) -> dict[str, Tensor]:
+            return {"bias": self.bias.detach().clone(), **self.memory.state_dict()}
+
+        @torch.no_grad()
+        def load_state(self, state: Any) -> None:
+            self.bias.copy_(state["bias"])
+            self.memory.load_state_dict({name: value for name, value in state.items() if name != "bias"})
+
+    wb.check_algorithm(Recurrent)
+    one = Recurrent(wb.LearningConfig(), spec=SPEC)
+    network = networks.build(None, spec=SPEC, heads=one.heads, seed=0)
+    assert len(Trainer(network, one, Device("cpu", precision="fp32"), wb.LearningConfig()).parameters) > 5
+
+
 def trained(kind: type[wb.Algorithm], bias: list[float]) -> RunDirectory:
     """A run whose newest checkpoint has learnt that bias."""
     name, described = named_algorithm(kind, taken=settings(RunConfig))

@@ -10,7 +10,8 @@ import numpy as np
 import pytest
 
 import workbench as wb
-from workbench.config import RunConfig, hardware
+from workbench.config import RunConfig, hardware, settings
+from workbench.config.own_algorithm import named_algorithm
 from workbench.errors import InvalidInput, OutOfBounds, RunExists, RunNotFound, UnknownName
 from workbench.sweeping.space import Choice, Span, checked_space, first_trials, from_json, own_space, to_json
 from workbench.sweeping.start import warm_up_warning
@@ -103,11 +104,24 @@ def test_numbers_are_searched_on_the_fields_own_scale_unless_it_is_said() -> Non
     assert from_json(to_json(found)) == found
 
 
+class Off(wb.Algorithm):
+    """What it searches is off by default."""
+
+    class Config(wb.LearningConfig):
+        search = {"beta": (0.0, 1.0), "decay": (0.1, 1.0), "flag": [True, False]}
+        beta: float = 0.0
+        decay: float | None = None
+        flag: bool = False
+
+
 def test_what_a_default_or_preset_has_turned_off_is_not_searched_and_spans_reach_its_values() -> None:
     assert own_space(CONFIG, {"learning_rate"}) == {"entropy_cost": (5e-5, 1e-2)}
     assert own_space(CONFIG.replaced(entropy_cost=0.0), ()) == {"learning_rate": own_space(CONFIG, ())["learning_rate"]}
     assert own_space(CONFIG.replaced(entropy_cost=1e-5), {"learning_rate"}) == {"entropy_cost": (1e-5, 1e-2)}
     assert own_space(RunConfig.build("x", algorithm="ppo"), ())["clip"] == [0.1, 0.2, 0.3]
+    name, described = named_algorithm(Off, taken=settings(RunConfig))
+    off = RunConfig.build("x", algorithm=name, own_algorithm=described)
+    assert own_space(off, ()) == {"beta": (0.0, 1.0), "decay": (0.1, 1.0), "flag": [True, False]}
 
 
 def test_of_lists_alone_every_combination_comes_once_with_the_default_first() -> None:

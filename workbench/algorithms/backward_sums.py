@@ -21,6 +21,6 @@ def backward_sums(terms: Tensor, factors: Tensor) -> Tensor:
     sums, products, span = terms, factors[:-1], 1  # of `span` steps from t on; products where as many follow
     while span < len(terms):
         sums = torch.cat([torch.addcmul(sums[:-span], products, sums[span:]), sums[-span:]])
-        products = products[:-span] * products[span:]
+        products = (products[:-span] * products[span:]).clamp(max=torch.finfo(products.dtype).max)  # 0 times it is 0
         span *= 2
     return sums

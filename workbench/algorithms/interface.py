@@ -300,8 +300,14 @@ class Algorithm:
     def to(self, device: torch.device | str) -> Algorithm:
         """Returns itself, with its `parameters` on `device`; a subclass moves what else it has learnt."""
         for parameter in self.parameters():
-            moved = nn.Parameter(parameter.detach().to(device), requires_grad=parameter.requires_grad)
-            torch.utils.swap_tensors(parameter, moved)  # type: ignore[no-untyped-call]  # whoever has it sees it move
+            moved = parameter.detach().to(device)
+            if moved.device == parameter.device:
+                continue
+            if torch._has_compatible_shallow_copy_type(parameter, moved):
+                parameter.data = moved
+            else:  # as on XLA; whoever has the parameter sees it move
+                other = nn.Parameter(moved, requires_grad=parameter.requires_grad)
+                torch.utils.swap_tensors(parameter, other)  # type: ignore[no-untyped-call]
         return self
 
     def parameters(self) -> list[nn.Parameter]:

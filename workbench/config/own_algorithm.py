@@ -26,7 +26,7 @@ from typing import Any
 from workbench.config.algorithms import ALGORITHMS
 from workbench.config.hyperparameters import DemonstrationsConfig, EpochsConfig, LearningConfig, ReplayConfig
 from workbench.config.settings import GROUPS, KINDS, Setting, annotation_text, settings
-from workbench.errors import AlgorithmFailed, InvalidInput, UnknownName, printable
+from workbench.errors import AlgorithmFailed, InvalidInput, OutOfBounds, UnknownName, printable
 
 _ALGORITHM = "workbench.algorithms.interface", "Algorithm"  # which loads torch
 _BASES = {base.__name__: base for base in (LearningConfig, EpochsConfig, ReplayConfig, DemonstrationsConfig)}
@@ -97,7 +97,9 @@ def described(config: type, *, taken: Mapping[str, Any]) -> dict[str, Any]:
     except (TypeError, ValueError, AttributeError, OverflowError) as error:
         raise InvalidInput(f"{config.__name__}: defaults, bounds, choices, search and metrics must be numbers, texts, "
                            f"True, False or None ({error}).") from None
-    _check_search(config_class(text), taken)
+    made = config_class(text)
+    if taken:  # a class of before this rule trains on
+        _check_search(made, taken)
     description: dict[str, Any] = json.loads(text)
     return description
 
@@ -106,11 +108,17 @@ def _check_search(config: type[LearningConfig], taken: Mapping[str, Any]) -> Non
     """Raises UnknownName, OutOfBounds for what a sweep of such a configuration could not search."""
     fields = settings(config)
     for name, entry in config.search.items():
-        if taken and name not in fields and name not in taken:
+        if name not in fields and name not in taken:
             raise UnknownName.among("field in search", name, fields)
+        if isinstance(entry, tuple) and not 2 <= len(entry) <= 3:
+            raise InvalidInput(f"search of {name}: {entry!r:.100} is no span. Give (low, high), with \"log\" or "
+                               "\"linear\" as a third.")
         for value in entry[:2] if isinstance(entry, tuple) else entry:
             if name in fields:
-                fields[name].check(value)
+                try:
+                    fields[name].check(value)
+                except OutOfBounds as error:
+                    raise OutOfBounds(f"search of {name}: {error}") from None
 
 
 def misspelt(description: Mapping[str, Any]) -> dict[str, str]:

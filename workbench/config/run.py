@@ -250,6 +250,11 @@ class RunConfig:
             raise UnknownName.among("field", str(name), known)
         return self.value(name)
 
+    def __contains__(self, name: object) -> bool:
+        return name in self.all_settings()
+
+    __iter__ = None  # it is no sequence
+
     @property
     def defaults(self) -> RunConfig:
         """The configuration of this environment and algorithm in which all other fields have their defaults."""

@@ -108,7 +108,7 @@ class Builder:
         if own is not None:
             check_described(own, config.own_algorithm)
             self._check_own(own, factory)
-        algorithm = algorithms.build(config, spec=self._spec, own=own).to(device.torch)
+        algorithm = algorithms.build(config, spec=self._spec, own=own)
         network = networks.build(
             config.network, spec=self._spec, heads=algorithm.heads, factory=factory, seed=config.seed,
             normalise=hyperparameters.normalize_observations,
@@ -153,5 +153,7 @@ class Builder:
 
     def _log_episode(self, episode: Episode) -> None:
         """Log an episode under the number of its environment in the run."""
+        if not self._state.counts:
+            return
         number = self._state.config.env_of(self._learners.rank, episode.env_id)
         self._log.episode(replace(episode, env_id=number), self._state.progress)

@@ -140,6 +140,11 @@ class RunState:
         """End training at the next opportunity."""
         self.stopping = True
 
+    @property
+    def counts(self) -> bool:
+        """Whether what is acted still counts."""
+        return self._last is None
+
     def end_training(self) -> None:
         """Count no more: steps that are acted from now on are trained on by nobody, nor in the last checkpoint."""
         self._last = self.progress

@@ -9,6 +9,7 @@ The learner does the same before it admits an actor to the run of an algorithm t
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -140,8 +141,11 @@ def check(
     Raises AlgorithmFailed."""
     networks.check(network, spec=spec, output=algorithm.heads.output)
     behaviour = _behaviour(algorithm)
+    fresh = copy.deepcopy(network)
     with _naming("prepare(network)"):
         algorithm.prepare(network)
+    with _naming("to(device)"):
+        algorithm.to("cpu")
     RateFactors(algorithm, undecorated(network), config).of(config)
     acted = _acted(algorithm, network, spec, config)
     layout = UnrollLayout(spec, config.unroll_length, algorithm.overlap, behaviour,
@@ -150,7 +154,7 @@ def check(
     random = np.random.default_rng(0)
     unrolls = [_unroll(layout, random, acted) for _ in range(config.batch_size)]
     loss = _check_loss(algorithm, network, collate(unrolls), unrolls[0], config, new)
-    _check_state(algorithm, network, config, new)
+    _check_state(algorithm, fresh, config, new)
     return tuple(loss.scalars)
 
 
@@ -309,17 +313,22 @@ def _check_weights(total: Tensor, known: set[int]) -> None:
                       "is to train them, as in a target, use them under torch.no_grad().")
 
 
-def _check_state(algorithm: Algorithm, network: nn.Module, config: Any, new: bool) -> None:
-    with torch.no_grad():
-        for parameter in algorithm.parameters():  # as if they had learnt something
-            parameter.add_(0.01)
+def _check_state(algorithm: Algorithm, fresh: nn.Module, config: Any, new: bool) -> None:
+    """`fresh`: a copy of the network, which nobody has prepared yet."""
+    if new:
+        with torch.no_grad():
+            for parameter in algorithm.parameters():  # as if they had learnt something
+                parameter.add_(0.01)
     with _naming("state()"):
         state = algorithm.state()
         rule(isinstance(state, Mapping) and all(isinstance(name, str) and isinstance(value, Tensor)
                                                 for name, value in state.items()),
              f"state() gives tensors by name, not {said_of(state)}.")
-    again = type(algorithm)(config, spec=algorithm.spec)
-    again.prepare(network)
+    again = algorithm
+    if new:
+        with _naming("a second one's constructor and prepare(network)"):
+            again = type(algorithm)(config, spec=algorithm.spec)
+            again.prepare(fresh)
     with _naming("load_state(state)"):
         again.load_state({name: value.clone() for name, value in state.items()})
         restored = again.state()

@@ -145,12 +145,13 @@ def load_policy(checkpoint: Checkpoint) -> Policy:
 def _restore(algorithm: algorithms.Algorithm, network: nn.Module, checkpoint: Checkpoint) -> None:
     """What a user's algorithm learnt beside the network. Raises AlgorithmFailed."""
     learnt = {name: torch.from_numpy(array) for name, array in checkpoint.load("algorithm").items()}
+    called = "prepare(network)"
     try:
         algorithm.prepare(network)
+        called = f"load_state(...) for a checkpoint that has {', '.join(learnt) or 'nothing'}"
         algorithm.load_state(learnt)
     except Exception as error:
-        held = ", ".join(learnt) or "nothing"
-        raise AlgorithmFailed.of(f"load_state(...) for a checkpoint that has {held}", error) from error
+        raise AlgorithmFailed.of(called, error) from error
 
 
 def _fill(network: nn.Module, weights: dict[str, Tensor], checkpoint: Checkpoint, *, assign: bool = False) -> nn.Module:

@@ -131,7 +131,7 @@ class Demonstrations(FromQueue):
         self._held = None if not held.any() else Stream(
             recorded, np.flatnonzero(held), layout=layout, seed=[seed, _HELD_OUT])
         self._batch_size = 0  # of the last update
-        self._skipped = 0  # batches that were not finite, and count as no update
+        self._skipped = 0  # batches since the last update that were not finite, and count as none
 
     def next(self, config: Any, *, timeout_s: float) -> Batch | None:
         """See `batch_source.Experience`; drops the unrolls that pay for the batch."""
@@ -157,7 +157,7 @@ class Demonstrations(FromQueue):
                  for stream, number in parts]
         weights = np.repeat([1.0, 0.0][: len(parts)], [number for _, number in parts]).astype(np.float32)
         tensors = {name: self._field(name, steps, len(weights)) for name in self._layout.fields}
-        tensors["policy_version"].fill_(update)  # no lag: another policy acted
+        tensors["policy_version"].fill_(self._updates())  # no lag: another policy acted
         return Batch.of({**tensors, "weight": self._memory.weights(weights)})
 
     def _field(self, name: str, steps: list[tuple[Stream, Array]], number: int) -> Tensor:
@@ -179,7 +179,7 @@ class Demonstrations(FromQueue):
 
     def after_update(self, batch: Batch, loss: Loss | None, config: Any = None) -> None:
         """Passes over a batch that was skipped, which would be drawn again."""
-        self._skipped += loss is None
+        self._skipped = self._skipped + 1 if loss is None else 0
 
     def metrics(self) -> tuple[dict[str, float], dict[str, Any]]:
         """See `batch_source.Experience`: how often the demonstrations were trained on, since the run began."""

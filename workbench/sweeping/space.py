@@ -103,12 +103,19 @@ Space = dict[str, Entry]
 def own_space(config: RunConfig, fixed: Collection[str]) -> dict[str, Any]:
     """What a sweep of the algorithm searches where nobody says it, but for the `fixed` fields.
 
-    A field that a preset or default has set to 0, as a cost that is off, is left out. A span reaches the present value.
+    A field that a preset or default has set to 0, as a cost that is off, is left out where its span begins above 0.
+    Other spans reach the present value.
     """
-    search = {name: (entry, config.value(name)) for name, entry in type(config.hyperparameters).search.items()
-              if name not in fixed}
-    return {name: (min(entry[0], value), max(entry[1], value), *entry[2:]) if isinstance(entry, tuple) else entry
-            for name, (entry, value) in search.items() if value != 0}
+    space = {}
+    for name, entry in type(config.hyperparameters).search.items():
+        value = config.value(name)
+        if isinstance(entry, tuple) and value is not None:
+            if value == 0 < entry[0]:
+                continue
+            entry = (min(entry[0], value), max(entry[1], value), *entry[2:])
+        if name not in fixed:
+            space[name] = entry
+    return space
 
 
 def checked_space(requested: Any, config: RunConfig, fixed: Collection[str]) -> Space:

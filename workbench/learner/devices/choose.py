@@ -11,6 +11,7 @@ from workbench.config import RunConfig, chosen, hardware
 from workbench.errors import OutOfBounds
 from workbench.learner.devices.compiled_graphs import CompiledGraphs
 from workbench.learner.devices.device import Device
+from workbench.learner.devices.recording import to_log
 from workbench.trajectory import EnvironmentSpec
 
 _FIRST_THAT_RECORDS = (2, 11)  # torch
@@ -83,10 +84,8 @@ def for_inference(config: RunConfig, training: Device, *, own_network: bool = Fa
 
 
 def _recorded(config: RunConfig, own_network: bool) -> bool:
-    """Whether work may be recorded: the Python of a user's own network or algorithm has to run every time, and earlier
-    torch cannot record in a thread that only acts beside one that trains (its issue 166792)."""
-    recent = Version(torch.__version__).release >= _FIRST_THAT_RECORDS
-    return recent and not own_network and not config.own_algorithm
+    """Whether work may be recorded: the Python of a user's own network or algorithm has to run every time."""
+    return not own_network and not config.own_algorithm
 
 
 def _of_kind(name: str, *, precision: str, graphs: bool) -> Device:
@@ -94,6 +93,9 @@ def _of_kind(name: str, *, precision: str, graphs: bool) -> Device:
         return Device(name, precision=precision)
     from workbench.learner.devices.cuda import CudaDevice
 
+    if graphs and Version(torch.__version__).release < _FIRST_THAT_RECORDS:
+        graphs = False  # one that acts beside one that trains cannot be recorded (torch's issue 166792)
+        to_log(f"torch {torch.__version__} records no CUDA graphs of several threads: it is slower than 2.11")
     return CudaDevice(name, precision=precision, graphs=graphs)
 
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 import threading
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -110,8 +110,11 @@ class CudaDevice(Device):
         try:
             with torch.cuda.stream(stream):
                 yield
-        finally:
-            stream.synchronize()
+        except BaseException:
+            with suppress(RuntimeError):  # a device that failed says so again, in the place of who named the cause
+                stream.synchronize()
+            raise
+        stream.synchronize()
 
     def recorder(self, generator: torch.Generator | None = None) -> GraphRecorder | None:
         """See `Device`."""

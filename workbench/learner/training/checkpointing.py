@@ -51,18 +51,18 @@ def groups_of(trainer: Trainer, generator: torch.Generator) -> dict[str, dict[st
 def restore(
     checkpoint: Checkpoint, trainer: Trainer, generator: torch.Generator, *, weights_only: bool = False,
     optimizer: bool = True,
-) -> bool:
+) -> list[str]:
     """Restore a checkpoint's arrays; with `weights_only` the network's alone, and without `optimizer` all but its.
     Raises CheckpointCorrupt, and AlgorithmFailed where a user's class cannot load what an earlier one kept.
 
-    Returns whether the checkpoint's random numbers go on, those of `generator` and of training: the states of a CPU's
-    and a GPU's generator differ in size.
+    Returns whose random numbers cannot go on, of "acting" (`generator`) and "training": the states of a CPU's and a
+    GPU's generator differ in size.
     """
     try:
         trainer.network.load_state_dict(_tensors(checkpoint.load("model")))
         trainer.algorithm.prepare(trainer.network)
         if weights_only:
-            return False
+            return []
         learnt = _tensors(checkpoint.load("algorithm"))
         held = ", ".join(learnt) or "nothing"
         with own_code(trainer.algorithm, "load_state(...)", f" for a checkpoint that has {held}"):
@@ -75,14 +75,15 @@ def restore(
             _check_shapes(trainer.optimizer)
         rng = _tensors(checkpoint.load("rng"))
         torch.set_rng_state(rng["torch"])
-        generators = {"sampling": generator, "training": trainer.algorithm.training_generator}
-        fits = [_goes_on(one, rng[name]) for name, one in generators.items() if name in rng or name == "sampling"]
+        acting = [] if _goes_on(generator, rng["sampling"]) else ["acting"]
+        training = trainer.algorithm.training_generator  # older checkpoints have nothing of it, or among SAC's tensors
+        anew = acting if "training" not in rng or _goes_on(training, rng["training"]) else [*acting, "training"]
     except (RuntimeError, KeyError, ValueError, TypeError) as error:
         raise CheckpointCorrupt(
             f"{checkpoint.path} does not fit this run's network or optimizer: {error}. Start from another checkpoint, "
             f"or with the environment, network and optimizer that it was written with."
         ) from None
-    return all(fits)
+    return anew
 
 
 def _goes_on(generator: torch.Generator, state: torch.Tensor) -> bool:

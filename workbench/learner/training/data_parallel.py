@@ -29,6 +29,7 @@ from torch.nn.parallel import DistributedDataParallel
 
 from workbench.algorithms.batch import Batch
 from workbench.config import REPLAY_S, RunConfig
+from workbench.errors import AlgorithmFailed
 from workbench.learner.training.rendezvous import choose_interface, open_store
 from workbench.replay.replay_capacity import free_bytes
 from workbench.rundir import RunDirectory
@@ -106,7 +107,18 @@ class Alone:
 
 
 class Averaged(DistributedDataParallel):
-    """A network whose gradients are averaged; its methods and parts are the network's own."""
+    """A network whose gradients are averaged where it is called. Methods and parts that it lacks are the network's own.
+
+    Attributes:
+        called: whether it was, with gradients, since the last backward pass.
+    """
+
+    called = False
+
+    def forward(self, *inputs: Any, **named: Any) -> Any:
+        """The network's output."""
+        self.called |= torch.is_grad_enabled()
+        return super().forward(*inputs, **named)  # type: ignore[no-untyped-call]
 
     def __getattr__(self, name: str) -> Any:
         try:
@@ -135,6 +147,7 @@ class Group:
         self._log_largest = 0.0  # of all learners' batches
         self._orders: list[Order] = []
         self._replay_gb: float | None = None
+        self._averaged: Averaged | None = None
 
     # ---- how they find each other -----------------------------------------------------------------------------------
 
@@ -259,10 +272,20 @@ class Group:
         with _together(), warnings.catch_warnings():
             warnings.simplefilter("ignore", FutureWarning)  # torch 2.13 renames broadcast_buffers, 2.9 does not
             # A static graph may leave parameters out, and does not search for them at each update.
-            return Averaged(network, broadcast_buffers=False, gradient_as_bucket_view=True, static_graph=True)
+            self._averaged = Averaged(
+                network, broadcast_buffers=False, gradient_as_bucket_view=True, static_graph=True)
+        return self._averaged
 
     def backward(self, total: Tensor, others: Iterable[nn.Parameter]) -> None:
-        """Compute the gradients of the mean of all learners' `total`; `others` are parameters outside the network."""
+        """Compute the gradients of the mean of all learners' `total`; `others` are parameters outside the network.
+
+        Raises AlgorithmFailed for a loss that called parts of the network alone: nobody would average their gradients.
+        """
+        assert self._averaged is not None
+        if not self._averaged.called:
+            raise AlgorithmFailed("loss(...) calls parts of the network, and not network(...) itself: with several "
+                                  "learners their gradients are not averaged. Call it, or train with learners=1.")
+        self._averaged.called = False
         # A total that is not finite makes all its gradients and their means so: all learners skip the same updates.
         total.backward(1 + 0 * total.detach())  # type: ignore[no-untyped-call]
         for parameter in others:

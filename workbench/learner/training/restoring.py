@@ -84,7 +84,7 @@ class Restoring:
 
     def _continue(self, checkpoint: Checkpoint) -> Counters:
         """Continue from the checkpoint, with its replay, and log that."""
-        counters, sampling_continues = self._load(checkpoint, weights_only=False)
+        counters, anew = self._load(checkpoint, weights_only=False)
         rows = MetricsReader(self._run.metrics).lengths()  # of an earlier life
         fork = checkpoint.meta.get("fork")
         forked = fork if type(fork) is dict and not rows else None
@@ -92,22 +92,23 @@ class Restoring:
         message = f"{origin} the checkpoint at {counters.frames:,} frames{self._restore_replay(checkpoint)}"
         if not self._same_optimizer(checkpoint):
             message += "; the optimizer is another one and starts afresh"
-        if not sampling_continues:
-            for number, generator in ((1, self._generator), (6, self._trainer.algorithm.training_generator)):
+        if anew:
+            generators = {"acting": (1, self._generator), "training": (6, self._trainer.algorithm.training_generator)}
+            for number, generator in (generators[name] for name in anew):
                 generator.manual_seed(self._state.seed(number) + counters.updates)
-            message += "; its random numbers are those of another kind of device, and begin anew"
+            message += f"; the random numbers of {' and '.join(anew)} are of another kind of device, and begin anew"
         data = forked or {"rows": rows}  # what it leaves behind
         self._log.event("fork" if forked else "restore", message, progress=counters, data=data)
         return counters
 
-    def _load(self, checkpoint: Checkpoint, *, weights_only: bool) -> tuple[Counters, bool]:
-        """Restore the checkpoint: its counters, and whether the actions continue its random numbers."""
+    def _load(self, checkpoint: Checkpoint, *, weights_only: bool) -> tuple[Counters, list[str]]:
+        """Restore the checkpoint: its counters, and whose random numbers begin anew."""
         counters = AT_THE_START if weights_only else Counters.of(checkpoint)
-        continues = checkpointing.restore(checkpoint, self._trainer, self._generator, weights_only=weights_only,
+        anew = checkpointing.restore(checkpoint, self._trainer, self._generator, weights_only=weights_only,
                                           optimizer=self._same_optimizer(checkpoint))
         self._source = Source(str(checkpoint.path), weights_only)
         self._trainer.updates = counters.updates
-        return counters, continues
+        return counters, anew
 
     def _same_optimizer(self, checkpoint: Checkpoint) -> bool:
         """Whether its optimizer goes on: a fork may leave it out, and a mended class may have another one."""

@@ -106,8 +106,11 @@ class Trainer:
 
     def __init__(self, network: nn.Module, algorithm: Algorithm, device: Device, config: Any) -> None:
         self.network, self.algorithm = network, algorithm
+        generator = device.generator(algorithm.training_generator.initial_seed())
+        if generator.device != algorithm.training_generator.device:
+            algorithm.training_generator = generator
         algorithm.prepare(network)
-        algorithm.training_generator = device.generator(algorithm.training_generator.initial_seed())
+        algorithm.to(device.torch)
         self.parameters = [*network.parameters(), *algorithm.parameters()]
         self._factors = RateFactors(algorithm, undecorated(network), config)
         self.optimizer = make_optimizer(

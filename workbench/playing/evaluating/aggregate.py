@@ -21,6 +21,7 @@ from workbench.playing.evaluating.statistics import (
     share_above,
     superiority,
 )
+from workbench.rundir import RunDirectory
 from workbench.trajectory import Array
 
 if TYPE_CHECKING:
@@ -192,13 +193,13 @@ def _check(runs: Sequence[Evaluation]) -> None:
 
 
 def _played(run: Evaluation) -> str:
-    return f"{f'by {run.protocol}, ' if run.protocol else ''}{'greedily' if run.greedy else 'sampling'}"
+    return f"{'greedily' if run.greedy else 'sampling'}{f' by {run.protocol}' * bool(run.protocol)}"
 
 
 def _trained(run: Evaluation) -> Path:
     """The folder of the training run, or of an exported policy."""
-    kept = run.checkpoint.parent.name == "checkpoints"
-    return run.checkpoint.parent.parent if kept else run.checkpoint
+    folder = RunDirectory(run.checkpoint.parent.parent)
+    return folder.path if folder.record.exists() else run.checkpoint
 
 
 def _scoring(
