@@ -80,7 +80,9 @@ run.tune(beta=0.003)
 `wb.Algorithm` is an actor and a critic but for its loss: override what differs, such as `act`, `behaviour_fields`,
 `heads`, `parameters`, `state` and `load_state` for what is learnt beside the network, `updated` after each update.
 Random numbers of a loss come from `self.training_generator`, which differs between learners and goes on after a
-resume. The whole list is in `workbench/algorithms/interface.py`.
+resume: `torch.rand(n, generator=g, device=g.device)` on a CPU or a GPU; XLA has none, so `generator=None` there. With
+several learners a loss calls `network(...)` itself, since that averages gradients. The whole list is in
+`workbench/algorithms/interface.py`.
 
 A sweep without a space searches `learning_rate`, or what `Config` has in its body:
 `search = {"learning_rate": (1e-4, 1e-2), "beta": (1e-3, 0.1)}`. A head of your own comes by `network=`, which

@@ -111,6 +111,7 @@ class Banner:
         self._actions.submit(self._start)
 
     def _start(self) -> None:
+        rescued = None
         try:
             self._rescued = rescued = self._run.rescue(progress=False)
             self._say(f"{rescued.name} goes on from {self._at()} with half the learning rate, "
@@ -119,7 +120,8 @@ class Banner:
             self._starting = False
             self._compare(rescued)
         except Exception as error:  # of any kind: it is shown under the buttons
-            self._say(str(error) or type(error).__name__, bad=True)
+            if rescued is self._rescued:  # else it was dismissed meanwhile
+                self._say(str(error) or type(error).__name__, bad=True)
         self._starting = False
 
     def _at(self) -> str:
