@@ -190,6 +190,12 @@ class EnvironmentSpec:
         """Shape of the stacked frames as they are on the wire: the first axis `frame_stack` times as long."""
         return (self.frame_stack * self.observation_shape[0], *self.observation_shape[1:])
 
+    def unlike(self, other: EnvironmentSpec) -> str:
+        """The first attribute by which a policy of one cannot play the other; "" if it can."""
+        # parts first: observations that have some are bytes, whose number tells nobody anything
+        names = ("parts", "observation_shape", "observation_dtype", "actions")
+        return next((name for name in names if getattr(self, name) != getattr(other, name)), "")
+
     @property
     def seen(self) -> tuple[Part, ...]:
         """What a network sees, the frames stacked; one part named "" is seen as a plain array."""

@@ -324,20 +324,26 @@ def _check_state(algorithm: Algorithm, fresh: nn.Module, config: Any, new: bool)
         rule(isinstance(state, Mapping) and all(isinstance(name, str) and isinstance(value, Tensor)
                                                 for name, value in state.items()),
              f"state() gives tensors by name, not {said_of(state)}.")
-    again = algorithm
     if new:
-        with _naming("a second one's constructor and prepare(network)"):
-            again = type(algorithm)(config, spec=algorithm.spec)
-            again.prepare(fresh)
+        _check_restored(algorithm, state, fresh, config)
+    else:
+        with _naming("load_state(state)"):
+            algorithm.load_state({name: value.clone() for name, value in state.items()})
+    with _naming("parameters()"):
+        kept = len(list(algorithm.parameters()))
+    rule(not kept or bool(state), f"parameters() has {kept} that state() does not keep: a resume would lose them.")
+
+
+def _check_restored(algorithm: Algorithm, state: Mapping[str, Tensor], fresh: nn.Module, config: Any) -> None:
+    """Raises AlgorithmFailed unless another one of its class, as a resume makes it, takes over all of `state`."""
+    with _naming("a second one's constructor and prepare(network)"):
+        again = type(algorithm)(config, spec=algorithm.spec)
+        again.prepare(fresh)
     with _naming("load_state(state)"):
         again.load_state({name: value.clone() for name, value in state.items()})
         restored = again.state()
     lost = ", ".join(name for name, value in state.items() if not _same(value, restored.get(name)))
-    rule(not lost or not new, f"load_state(state) does not restore {lost}, which state() keeps: a resume would lose "
-                              "it.")
-    with _naming("parameters()"):
-        kept = len(list(algorithm.parameters()))
-    rule(not kept or bool(state), f"parameters() has {kept} that state() does not keep: a resume would lose them.")
+    rule(not lost, f"load_state(state) does not restore {lost}, which state() keeps: a resume would lose it.")
 
 
 def _same(kept: Tensor, restored: Tensor | None) -> bool:

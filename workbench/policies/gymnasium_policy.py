@@ -65,9 +65,7 @@ class Policy:
 
 def _check_spaces(trained: EnvironmentSpec, found: EnvironmentSpec) -> None:
     """Raises ShapeMismatch where the environment is not like the one that the policy was trained in."""
-    for name in ("parts", "observation_shape", "observation_dtype", "actions"):
-        theirs, ours = getattr(found, name), getattr(trained, name)
-        if theirs != ours:
-            raise ShapeMismatch(f"the policy was trained in {trained.name} with {name}={ours}, and this environment "
-                                f"has {theirs}. Wrap it as in training; on Atari that is what "
-                                "gymnasium.wrappers.AtariPreprocessing is for.")
+    if name := trained.unlike(found):
+        raise ShapeMismatch(f"the policy was trained in {trained.name} with {name}={getattr(trained, name)}, and this "
+                            f"environment has {getattr(found, name)}. Wrap it as in training; on Atari that is what "
+                            "gymnasium.wrappers.AtariPreprocessing is for.")

@@ -113,12 +113,11 @@ def load_opponent(checkpoint: Checkpoint, spec: EnvironmentSpec) -> Policy:
     Raises ShapeMismatch if it was trained with other spaces, and as `load_policy`.
     """
     policy = load_policy(checkpoint)
-    for name in ("parts", "observation_shape", "observation_dtype", "actions"):
+    if name := spec.unlike(policy.spec):
         ours, theirs = getattr(spec, name), getattr(policy.spec, name)
-        if ours != theirs:
-            raise ShapeMismatch(
-                f"the opponent {checkpoint.path} was trained in {policy.spec.name} with {name}={theirs}, "
-                f"and {spec.name} has {ours}. Choose a checkpoint of the same environment and options.")
+        raise ShapeMismatch(
+            f"the opponent {checkpoint.path} was trained in {policy.spec.name} with {name}={theirs}, "
+            f"and {spec.name} has {ours}. Choose a checkpoint of the same environment and options.")
     return policy
 
 

@@ -72,11 +72,8 @@ class Recorded:
 
 def difference(spec: EnvironmentSpec, other: EnvironmentSpec) -> str:
     """What differs first between two pairs of spaces, as "observations of shape (3,), not (4,)"; "" if nothing does."""
-    for name, words in _SPACES.items():
-        mine, theirs = getattr(spec, name), getattr(other, name)
-        if mine != theirs:
-            return f"{words} {_said(mine)}, not {_said(theirs)}"
-    return ""
+    name = spec.unlike(other)
+    return f"{_SPACES[name]} {_said(getattr(spec, name))}, not {_said(getattr(other, name))}" if name else ""
 
 
 def _said(value: Any) -> str:

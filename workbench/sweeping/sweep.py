@@ -208,11 +208,11 @@ def _checked_method(
         _check_population(trials, generations, config, space)
     if not isinstance(metric, str):
         raise OutOfBounds(f"metric={metric!r} must be the name of one, such as 'episode_return'.")
-    if metric.startswith(("episode_", "evaluation_")) and metric not in EPISODES:
-        raise UnknownName.among("metric", metric, EPISODES)
-    known = {*EPISODES, *meanings.described(type(config.hyperparameters))}
-    if metric not in known and not config.own_algorithm:  # one of a user's own need not describe its metrics
-        raise UnknownName.among("metric", metric, sorted(known))
+    of_episodes = metric.startswith(("episode_", "evaluation_"))
+    if of_episodes or not config.own_algorithm:  # one of a user's own need not describe its metrics
+        known = EPISODES if of_episodes else sorted(meanings.described(type(config.hyperparameters)))
+        if metric not in known:
+            raise UnknownName.among("metric", metric, known)
     evaluates = config.evaluating_per_actor or "evaluation_envs_per_actor" in space
     if metric.startswith("evaluation_") and not evaluates:
         raise InvalidInput(f"metric={metric!r}, but no environment evaluates. Give evaluation_envs_per_actor=1 and at "

@@ -75,9 +75,9 @@ def restore(
             _check_shapes(trainer.optimizer)
         rng = _tensors(checkpoint.load("rng"))
         torch.set_rng_state(rng["torch"])
-        acting = [] if _goes_on(generator, rng["sampling"]) else ["acting"]
-        training = trainer.algorithm.training_generator  # older checkpoints have nothing of it, or among SAC's tensors
-        anew = acting if "training" not in rng or _goes_on(training, rng["training"]) else [*acting, "training"]
+        anew = [] if _goes_on(generator, rng["sampling"]) else ["acting"]
+        if "training" in rng:  # checkpoints from before had none, or that of SAC among its own tensors
+            anew += [] if _goes_on(trainer.algorithm.training_generator, rng["training"]) else ["training"]
     except (RuntimeError, KeyError, ValueError, TypeError) as error:
         raise CheckpointCorrupt(
             f"{checkpoint.path} does not fit this run's network or optimizer: {error}. Start from another checkpoint, "
