@@ -18,6 +18,7 @@ from workbench.playing.branching import MAX_STEPS
 from workbench.playing.evaluating import evaluation_log
 from workbench.playing.evaluating.evaluation import Evaluation
 from workbench.playing.rollout import Rollout, load
+from workbench.rundir import around
 from workbench.running.choosing import to_play
 
 if TYPE_CHECKING:
@@ -118,7 +119,7 @@ def _checked_starts(checkpoint: Checkpoint, rules: Protocol | None, starts: str 
     if rules is None:
         return _EPISODES
     name = checkpoint.config.environment  # as `to_play` has checked it: looking for a game may import its package
-    typed = checkpoint.path.parent.parent / "code" / "environment.pkl"  # code of a user, whatever its name
+    typed = around(checkpoint.path).code / "environment.pkl"  # code of a user, whatever its name
     game = None if typed.exists() else atari_game(name)
     if game is None:
         raise InvalidInput(f"protocol={rules.name!r} is a way to evaluate on Atari, and this policy plays {name}. "

@@ -13,7 +13,7 @@ from pathlib import Path
 from workbench import checkpoints
 from workbench.checkpoints import Checkpoint
 from workbench.errors import InvalidInput
-from workbench.rundir import RunDirectory, sealed, write_atomically
+from workbench.rundir import RunDirectory, around, sealed, write_atomically
 
 
 def kept(run: RunDirectory, path: str) -> Checkpoint:
@@ -22,7 +22,7 @@ def kept(run: RunDirectory, path: str) -> Checkpoint:
     if not checkpoints.every(own.checkpoints):
         given = _at(path)
         own.code.mkdir(mode=0o700, parents=True, exist_ok=True)
-        theirs = RunDirectory(given.path.parent.parent)
+        theirs = around(given.path)
         code = sealed.every(theirs.code) if theirs.record.exists() else {}
         for name in ("network.pkl", "algorithm.pkl"):
             if name in code:
@@ -41,7 +41,7 @@ def known(checkpoint: Checkpoint, path: str) -> Checkpoint:
     Raises InvalidInput for a checkpoint that lies in no run: what its file says must not choose which folder's code is
     loaded.
     """
-    run = RunDirectory(checkpoint.path.parent.parent)
+    run = around(checkpoint.path)
     if not run.record.exists():
         raise InvalidInput(f"{checkpoint.path} was trained against an opponent, which lies with its run: play a "
                            "checkpoint in that run, where it was exported from.")

@@ -24,7 +24,7 @@ from workbench.environments.adapters.code_by_value import load_factory
 from workbench.environments.contract import Show, VectorEnvironment
 from workbench.errors import AlgorithmFailed, NetworkFailed, ShapeMismatch, WorkbenchError
 from workbench.policies import frozen_opponent, roles
-from workbench.rundir import RunDirectory, sealed
+from workbench.rundir import around, sealed
 from workbench.trajectory import Array, EnvironmentSpec, StepBatch
 
 
@@ -123,7 +123,7 @@ def load_opponent(checkpoint: Checkpoint, spec: EnvironmentSpec) -> Policy:
 
 def load_policy(checkpoint: Checkpoint) -> Policy:
     """The policy of a checkpoint. Raises CheckpointCorrupt, NetworkFailed or AlgorithmFailed."""
-    run, config, spec = RunDirectory(checkpoint.path.parent.parent), checkpoint.config, checkpoint.spec
+    run, config, spec = around(checkpoint.path), checkpoint.config, checkpoint.spec
     if run.record.exists():
         config = run.for_its_class(config)
     factory = _typed(checkpoint, "network")
@@ -176,12 +176,12 @@ def make_environment(
 
 def code_of(checkpoint: Checkpoint) -> Path:
     """Where code that was typed in a cell for its run lies, if it lies in a run."""
-    return RunDirectory(checkpoint.path.parent.parent).code
+    return around(checkpoint.path).code
 
 
 def _typed(checkpoint: Checkpoint, kind: str) -> Any:
     """What was typed in a cell for its run; None for an exported checkpoint, wherever that lies."""
-    run = RunDirectory(checkpoint.path.parent.parent)
+    run = around(checkpoint.path)
     file = run.code / f"{kind}.pkl"
     return load_factory(file, trust_code=checkpoint.trust_code) if run.record.exists() else None
 

@@ -45,8 +45,9 @@ from workbench.rundir.files import (
 from workbench.rundir.record_folder import RecordFolder
 
 __all__ = [
-    "ENDED", "REMOTE", "OfRun", "Parent", "RunDirectory", "checked_record", "create", "every", "find", "gone", "home",
-    "made_at_once", "of_checkpoint", "parent_of", "read_record", "trash", "write_atomically", "write_record",
+    "ENDED", "REMOTE", "OfRun", "Parent", "RunDirectory", "around", "checked_record", "create", "every", "find",
+    "gone", "home", "made_at_once", "of_checkpoint", "parent_of", "read_record", "trash", "write_atomically",
+    "write_record",
 ]
 
 ENDED = ("stopped", "finished", "failed")  # states in run.json of a run that is over
@@ -103,15 +104,20 @@ def parent_of(
     checkpoint: Path, *, take: Literal["weights", "all"], optimizer: bool = False, replay: bool = False
 ) -> Parent:
     """The record of a run that starts from the checkpoint in that folder."""
-    run = checkpoint.parent.parent
-    name = run.name if checkpoint.parent == RunDirectory(run).checkpoints else None
+    run = around(checkpoint)
+    name = run.path.name if checkpoint.parent == run.checkpoints else None
     return {"checkpoint": str(checkpoint), "take": take, "optimizer": optimizer, "replay": replay, "run": name}
 
 
 def of_checkpoint(checkpoint: Path) -> RunDirectory | None:
     """The run in whose directory the checkpoint in that folder lies; None for an exported one."""
-    run = RunDirectory(checkpoint.parent.parent)
+    run = around(checkpoint)
     return run if checkpoint.parent == run.checkpoints and run.record.exists() else None
+
+
+def around(checkpoint: Path) -> RunDirectory:
+    """The directory two above a checkpoint's folder. Unless it has a record it is no run, and its code is nobody's."""
+    return RunDirectory(checkpoint.parent.parent)
 
 
 @dataclass(frozen=True)

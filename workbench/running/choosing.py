@@ -12,7 +12,7 @@ from workbench import checkpoints, rundir
 from workbench.checkpoints import Checkpoint
 from workbench.config import REPLAY_S
 from workbench.errors import CheckpointCorrupt, InvalidInput
-from workbench.rundir import OfRun, RunDirectory, lock, sealed
+from workbench.rundir import OfRun, RunDirectory, around, lock, sealed
 from workbench.rundir.files import check_unlinked
 from workbench.running import waiting
 from workbench.running.connection import Control, checked, stored_status
@@ -57,7 +57,7 @@ def to_play(source: Checkpoint | OfRun | str | Path, *, trust_code: bool) -> Che
     Raises AccessDenied, before a process is started, for code that this process would refuse (`rundir.sealed`).
     """
     checkpoint = chosen_checkpoint(source, trust_code=trust_code)
-    run = RunDirectory(checkpoint.path.parents[1])
+    run = around(checkpoint.path)
     if run.record.exists():
         check_unlinked(run.path)  # rollouts are written there
         sealed.all_code(run.code, trust_code=trust_code)

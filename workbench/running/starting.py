@@ -31,7 +31,7 @@ from workbench.errors import (
 )
 from workbench.launchers.contract import Launched, Launcher
 from workbench.metrics.status import RunStatus
-from workbench.rundir import ENDED, Parent, RunDirectory, lock, sealed
+from workbench.rundir import ENDED, Parent, RunDirectory, around, lock, sealed
 from workbench.running import machine_info, waiting
 from workbench.running.choosing import chosen_checkpoint
 from workbench.running.connection import Control, stored_status
@@ -116,7 +116,7 @@ def with_opponent(fields: dict[str, Any]) -> dict[str, Any]:
         return fields
     path = chosen_checkpoint(fields["opponent"]).path
     for kind in ("network", "algorithm"):
-        sealed.read(path.parents[1] / "code" / f"{kind}.pkl")
+        sealed.read(around(path).code / f"{kind}.pkl")
     return {**fields, "opponent": str(path)}
 
 

@@ -21,7 +21,7 @@ from workbench.playing.evaluating.statistics import (
     share_above,
     superiority,
 )
-from workbench.rundir import RunDirectory
+from workbench.rundir import around
 from workbench.trajectory import Array
 
 if TYPE_CHECKING:
@@ -198,7 +198,7 @@ def _played(run: Evaluation) -> str:
 
 def _trained(run: Evaluation) -> Path:
     """The folder of the training run, or of an exported policy."""
-    folder = RunDirectory(run.checkpoint.parent.parent)
+    folder = around(run.checkpoint)
     return folder.path if folder.record.exists() else run.checkpoint
 
 
