@@ -50,6 +50,8 @@ def exit_code(arguments: list[str]) -> int:
         (["launch", "CartPole-v1", "--learning-rat=1"], "unrecognized arguments: --learning-rat=1"),
         (["launch", "CartPole-v1", "--actrs=3"], "arguments: --actrs=3. Did you mean '--actors'? (see workbench lau"),
         (["launch", "CartPole-v1", "--actrs", "3"], "Did you mean '--actors'?"),
+        (["train", "CartPole-v1", "--gae_lambda=1"], "--gae_lambda=1. Did you mean '--lambda'?"),
+        (["train", "CartPole-v1", "--lr", "1"], "Did you mean '--learning-rate'?"),
         (["stop", "nobody", "--timeout", "3"], "Did you mean '--timeout-s'? (see workbench stop --help)"),
         (["lanch", "CartPole-v1"], "Did you mean 'launch'? (see workbench --help)"),
         (["launch", "CartPole-v1", "--total-frames=20 X"], "total_frames='20 X' must be a whole number"),

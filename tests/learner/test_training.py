@@ -3,6 +3,7 @@
 import copy
 import subprocess
 import sys
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -11,7 +12,7 @@ import torch
 from workbench import algorithms, checkpoints, networks
 from workbench.algorithms import Loss
 from workbench.config import RunConfig
-from workbench.errors import CheckpointCorrupt
+from workbench.errors import CheckpointCorrupt, ShapeMismatch
 from workbench.learner.devices.device import Device
 from workbench.learner.training import checkpointing
 from workbench.learner.training.trainer import Trainer, lay_out, make_optimizer
@@ -164,6 +165,19 @@ def test_a_checkpoint_of_another_network_is_refused_in_words(tmp_path):
     other = trainer_of(RunConfig.build("x", batch_size=2, unroll_length=4, network="mlp-lstm"))
     with pytest.raises(CheckpointCorrupt, match="does not fit this run's network"):
         checkpointing.restore(written, other, generator)
+
+
+def test_a_checkpoint_of_another_environment_that_does_not_fit_is_said_to_be_of_other_spaces(tmp_path):
+    config, generator = RunConfig.build("x", batch_size=2, unroll_length=4), torch.Generator()
+    trainer = trainer_of(config)
+    theirs = replace(trainer.algorithm.spec, name="theirs", observation_shape=(9,))
+    meta = {"steps": 1, "updates": 3, "time_s": 1.0, "environment": theirs.to_json()}
+    groups = checkpointing.groups_of(trainer, generator)
+    first = next(name for name, array in groups["model"].items() if array.ndim == 2)
+    groups["model"][first] = np.zeros((len(groups["model"][first]), 9), np.float32)
+    written = checkpoints.write(tmp_path, frames=1, groups=groups, meta=meta, requested=True)
+    with pytest.raises(ShapeMismatch, match=r"was written in theirs with observation_shape=\(9,\), and this run's"):
+        checkpointing.restore(written, trainer, generator)
 
 
 def test_a_fused_step_is_that_of_the_formula_whatever_the_layout_of_gradients_and_of_what_a_checkpoint_held():

@@ -12,6 +12,7 @@ from typing import Any
 
 import gymnasium
 import pytest
+from torch import nn
 
 import workbench as wb
 from tests.conftest import SMALL, eventually, processes_of
@@ -54,6 +55,9 @@ from workbench.errors import (
         ("CartPole-v1", {"no_such_field": 3}, UnknownName, r"Known: actor_cpus, .* and \d+ more"),
         (lambda size=3: None, {"environment_options": {"siez": 4}}, UnknownName, "unknown option.*Did you mean 'size'"),
         ("CartPole-v1", {"n_envs": 4}, UnknownName, "Did you mean 'envs_per_actor'"),
+        ("CartPole-v1", {"algorithm": "sac", "buffer_size": 4}, UnknownName, "Did you mean 'replay_size'"),
+        ("CartPole-v1", {"algorithm": "ppo", "clip_range": 0.2}, UnknownName, "Did you mean 'clip'"),
+        ("CartPole-v1", {"network": nn.Linear(4, 2)}, InvalidInput, "^network=Linear.* is a network that exists"),
         (42, {}, InvalidInput, "^environment=42 must be a name or something that makes an environment, such as "
                                "'CartPole-v1' or a class.$"),
         ({"id": 1}, {}, InvalidInput, "^environment={'id': 1} must be a name or something that makes an environment, "

@@ -67,3 +67,13 @@ def test_a_run_without_progress_ends(home: Path) -> None:
     assert status.frames - status.best_return_frames >= 3000
     kept, _ = MetricsReader(run.directory.metrics).status()
     assert json.dumps(kept["best_return"]) == json.dumps(status.best_return)
+
+
+@pytest.mark.full
+def test_a_run_that_has_ended_says_the_mean_of_the_episodes_that_it_recorded_last(home: Path) -> None:
+    run = wb.launch("CartPole-v1", name="ended", wait_ready=False, **{**FIELDS, "total_frames": 20_000})
+    status = run.wait(timeout_s=240)
+    recorded, last = run.metrics("episode_return")["value"], run.checkpoints[-1]
+    assert status.episodes == len(recorded) and status.frames == last.frames
+    assert status.episode_return == pytest.approx(recorded[-100:].mean()) == last.episode_return
+    assert status.best_return >= status.episode_return

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from types import SimpleNamespace
 from typing import cast
 
 import pytest
 
+from workbench import checkpoints
 from workbench.metrics.status import ActorStatus, LearnerPhase, LearnerStatus
-from workbench.supervisor import learner_status
+from workbench.supervisor import last_checkpoint, learner_status
 from workbench.supervisor.diagnosis import reason
 from workbench.supervisor.learner_status import LearnerTracker
 from workbench.supervisor.process_group import ProcessGroup
@@ -72,3 +74,18 @@ def test_a_learner_that_begins_again_says_how_many_frames_it_repeats() -> None:
         reasons.append(reason("training", tracker, group, {}))
     again = "the learner began again from earlier: {} frames are to be made again"
     assert reasons == ["", "", again.format("3,000"), again.format("1"), ""]
+
+
+@pytest.mark.parametrize("means, told", [
+    ({"episode_return": 7.5, "episodes": 120, "judged_by": "episode_return"}, (7.5, 120, "episode_return")),
+    ({"episode_return": "7.5", "no such": 1}, (None, 100, "")),  # damaged, or of another version
+    (None, (3.0, 100, "")),  # written before checkpoints told it
+])
+def test_a_status_at_a_checkpoint_has_its_counters_and_its_means(
+    tmp_path: Path, means: object, told: tuple[float | None, int, str]
+) -> None:
+    meta = {"steps": 5, "updates": 2, "time_s": 1.0, "means": means}
+    checkpoint = checkpoints.write(tmp_path, frames=20, groups={"model": {}}, meta=meta, requested=False)
+    status = last_checkpoint.at(checkpoint, LearnerStatus(frames=18, episode_return=3.0, episodes=100, hint="wait"))
+    assert (status.frames, status.steps, status.updates, status.hint) == (20, 5, 2, "wait")
+    assert (status.episode_return, status.episodes, status.judged_by) == told

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import argparse
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, NoReturn
 
 from workbench import __version__
 from workbench.cli.values import option, option_help
 from workbench.config import ALGORITHMS, DEFAULT, RunConfig, settings
+from workbench.config.settings import SYNONYMS
 from workbench.config.signatures import all_settings
 from workbench.errors import nearest
 
@@ -27,6 +28,14 @@ _ELSEWHERE = "where it runs, and how fast"
 _NUMBERS = "Numbers may be written as 2e7, 20M or 20_000_000."
 _SYNONYMS = {"list": "runs", "ls": "runs", "ps": "runs", "rm": "delete", "kill": "stop"}
 _CHOICE = re.compile(r"invalid choice: '(.*)' \(choose from (.*)\)")
+
+
+def _nearest_option(word: str, options: Iterable[str]) -> str:
+    """" Did you mean '--discount'?" for an option that is none of these; "" without one that is like it."""
+    names = {name.removeprefix("--").replace("-", "_"): name for name in options if name.startswith("--")}
+    synonyms = {synonym: field.strip("_") for synonym, field in SYNONYMS.items()}
+    hint = nearest(word.lstrip("-").replace("-", "_"), names, synonyms)
+    return re.sub(r"'(\w+)'", lambda found: repr(names[found[1]]), hint)
 
 
 class Parser(argparse.ArgumentParser):
@@ -51,7 +60,7 @@ class Parser(argparse.ArgumentParser):
         parsed, rest = self.parse_known_args(args, namespace)
         if rest:
             command = getattr(parsed, "parser", self)
-            hint = nearest(rest[0].partition("=")[0], [name for name in command.options() if name.startswith("--")])
+            hint = _nearest_option(rest[0].partition("=")[0], command.options())
             command.error(f"unrecognized arguments: {' '.join(rest)}{hint and '.' + hint}")
         return parsed
 

@@ -132,8 +132,23 @@ def with_default(base: type, name: str, default: Any, **more: Any) -> Any:
 
 
 SYNONYMS = {
-    "ent_coef": "entropy_cost", "gamma": "discount", "n_envs": "envs_per_actor", "num_envs": "envs_per_actor",
-    "total_timesteps": "total_frames", "vf_coef": "baseline_cost",
+    **dict.fromkeys(("n_envs", "num_envs", "num_envs_per_worker", "num_envs_per_env_runner"), "envs_per_actor"),
+    **dict.fromkeys(("num_workers", "num_env_runners"), "actors"), "env_kwargs": "environment_options",
+    **dict.fromkeys(("timesteps", "total_timesteps", "train_for_env_steps"), "total_frames"),
+    **dict.fromkeys(("rollout", "num_steps", "rollout_fragment_length"), "unroll_length"),
+    **dict.fromkeys(("hidden_size", "net_arch", "policy_kwargs"), "network"), "rnn_size": "lstm_size",
+    "use_rnn": "network", "with_wandb": "track", "gamma": "discount",
+    **dict.fromkeys(("ent_coef", "exploration_loss_coeff", "entropy_coeff"), "entropy_cost"),
+    **dict.fromkeys(("vf_coef", "value_loss_coeff", "vf_loss_coeff"), "baseline_cost"),
+    **dict.fromkeys(("clip_range", "clip_coef", "clip_param", "ppo_clip_ratio"), "clip"), "clip_range_vf": "value_clip",
+    **dict.fromkeys(("n_epochs", "update_epochs", "num_epochs"), "epochs"), "num_minibatches": "minibatches",
+    "gae_lambda": "lambda_", "anneal_lr": "learning_rate_schedule", "max_grad_norm": "max_gradient_norm",
+    **dict.fromkeys(("norm_adv", "normalize_advantage"), "normalize_advantages"), "alpha": "temperature",
+    "buffer_size": "replay_size", "learning_starts": "replay_min_size", "gradient_steps": "replay_ratio",
+    **dict.fromkeys(("tau", "target_update_interval"), "target_update_period"),
+    "target_network_frequency": "target_update_period", "prioritized_replay_alpha": "priority_exponent",
+    "prioritized_replay_beta": "importance_exponent", "env_framestack": "frame_stack", "start_e": "exploration_base",
+    "epsilon": "exploration_base", "exploration_fraction": "exploration_base",
 }  # what papers and other libraries call a field
 KINDS: dict[str, type] = {"bool": bool, "int": int, "float": float, "str": str, "dict": dict}
 

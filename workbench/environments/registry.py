@@ -133,7 +133,7 @@ def factory_call(
     wrapped = factory if isinstance(factory, Wrapped) else Wrapped(factory, ())
     own = wrapped.factory or _factories.get(name)
     if own is not None:
-        _check_keywords(own, options, name)
+        check_options(name, options, own)
         return functools.partial(wrapped.around(own), **{**(drawing(own) if draws else {}), **options})
     spec = check_name(name, options)
     if wrapped.wrappers:
@@ -156,11 +156,6 @@ def check_wrappable(name: str) -> None:
     if family_of(name) is not None or _is_atari(_spec(name)):
         raise InvalidInput(f"wrappers cannot go around {name}, which steps many games at once. Use its options "
                            "(environment_options=...), or give a function that makes one Gymnasium environment.")
-
-
-def check_options(name: str, options: Mapping[str, Any], factory: Factory) -> None:
-    """Raises UnknownName for an option that the user's own `factory` does not take. Makes no environment."""
-    _check_keywords(factory, options, name)
 
 
 def check_processes(name: str, options: Mapping[str, Any], factory: Factory | Wrapped | None = None) -> None:
@@ -201,7 +196,7 @@ def check_name(name: str, options: Mapping[str, Any] | None = None) -> Any:
         raise InvalidInput(f"environment_options={options!r} must be a dict from names of options to values.")
     options = dict(options or {})
     if name in _factories:
-        _check_keywords(_factories[name], options, name)
+        check_options(name, options, _factories[name])
         return None
     family = family_of(name)
     if family is not None:
@@ -212,7 +207,7 @@ def check_name(name: str, options: Mapping[str, Any] | None = None) -> Any:
         atari_options(spec.kwargs, options)
     else:
         _require_package(str(spec.entry_point), name)
-        _check_keywords(_entry_point(spec), options, name)
+        check_options(name, options, _entry_point(spec))
     return spec
 
 
@@ -284,9 +279,9 @@ def _entry_point(spec: Any) -> Any:
     return spec.entry_point if callable(spec.entry_point) else load_env_creator(spec.entry_point)
 
 
-def _check_keywords(function: Callable[..., Any], options: Mapping[str, Any], name: str) -> None:
-    """Raises UnknownName for an option that is no keyword argument of `function`."""
-    parameters = inspect.signature(function).parameters.values()
+def check_options(name: str, options: Mapping[str, Any], make: Callable[..., Any]) -> None:
+    """Raises UnknownName for an option that is no keyword argument of `make`, which is not called."""
+    parameters = inspect.signature(make).parameters.values()
     if any(parameter.kind is inspect.Parameter.VAR_KEYWORD for parameter in parameters):
         return
     keywords = [parameter.name for parameter in parameters if parameter.kind is not inspect.Parameter.POSITIONAL_ONLY]

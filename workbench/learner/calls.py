@@ -103,13 +103,14 @@ class LeaderCalls(MemberCalls):
                 "wall": self.wall, "flights": self.flights}
 
     def status(self) -> dict[str, Any]:
-        """Counters as they are now, with the speeds and means of the last second, all of one state."""
+        """Counters and means of episodes as they are now, with the speeds of the last second, all of one state."""
         run = self._run
         while True:
             phase = LearnerPhase(self.state, self.reason, bool(run.hold_reason), run.writing_replay,
                                  tuple(self.floods))
             ready = run.ready.is_set()
-            status = replace(self._log.status, **asdict(run.progress)).to_json() if ready else {}
+            now = {**self._log.episodes.status(), **asdict(run.progress)} if ready else {}
+            status = replace(self._log.status, **now).to_json() if ready else {}
             if self.state == phase.state:  # else it changed meanwhile, and the counters may belong to the new state
                 return {**status, **phase.to_json()}
 

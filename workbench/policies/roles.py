@@ -73,8 +73,9 @@ def check(config: RunConfig, spec: EnvironmentSpec) -> None:
         raise OutOfBounds(f"envs_per_actor={config.envs_per_actor} must be a multiple of groups_per_actor x agents: "
                           f"{agents} agents play each game of {spec.name}.")
     if config.opponent is not None and not 0 < opposing_agents(config, agents) < agents:
+        choice = f", or choose opponent_agents in [1, {agents})" if agents > 1 else ""
         raise OutOfBounds(f"an opponent needs agents of its own beside those that learn, and {agents} play(s) each "
-                          f"game of {spec.name}: leave the opponent out, or choose opponent_agents in [1, {agents}).")
+                          f"game of {spec.name}: leave the opponent out{choice}.")
 
 
 def _training_games(config: RunConfig, agents: int) -> int:

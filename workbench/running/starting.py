@@ -60,6 +60,9 @@ def checked_config(
     if not (network is None or isinstance(network, str) or callable(network)):
         raise InvalidInput(f"network={network!r:.100} must be a name, {', '.join(NETWORKS)}, or a class or "
                            "function that makes one.")
+    if not isinstance(network, type) and hasattr(network, "state_dict"):
+        raise InvalidInput(f"network={type(network).__name__}(...) is a network that exists already. Give its class, "
+                           "or a function that makes one for the environment's spec: each process makes its own.")
     name, own = named_algorithm(algorithm, taken=settings(RunConfig))
     if "own_algorithm" in fields:
         raise InvalidInput("own_algorithm describes a class, and is set by it. Give algorithm=YourClass.")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from dataclasses import replace
 
 from workbench import checkpoints
 from workbench.checkpoints import Checkpoint
@@ -43,6 +42,7 @@ def end_learner(learner: Caller, group: ProcessGroup, timeout_s: float) -> str:
 
 
 def at(checkpoint: Checkpoint, status: LearnerStatus) -> LearnerStatus:
-    """The status with the counters of the checkpoint."""
+    """The status with the counters and, where it tells them, the means of the checkpoint."""
     counters = {name: getattr(checkpoint, name) for name in COUNTERS}
-    return replace(status, **counters)
+    means = checkpoint.meta.get("means")
+    return LearnerStatus.from_json({**status.to_json(), **(means if isinstance(means, dict) else {}), **counters})

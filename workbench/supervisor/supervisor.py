@@ -394,6 +394,7 @@ class Supervisor:
             self.state, self._outcome = outcome.state, outcome
             if last is not None and last.frames >= self._tracker.progress.frames:
                 self._tracker.status = last_checkpoint.at(last, self._tracker.known)
+                self._note_course(self._tracker.status)
         data = {"error": outcome.error} if outcome.error else {}
         self.event(outcome.state if outcome.state != "stopped" else "stop", outcome.message, **data)
         deadline = time.monotonic() + _OUTCOME_S

@@ -167,10 +167,11 @@ class CheckpointWriter:
 
     def _meta(self, reason: str, progress: Progress) -> dict[str, Any]:
         parts, network = self._state.parts, self._state.parts.trainer.network
-        status = LearnerStatus(**self._log.episodes.status())
+        means = self._log.episodes.status()
+        status = LearnerStatus(**means)
         mean, episodes = judged_mean(status)
         return {
-            **asdict(progress), "episodes": status.episodes, "episode_return": status.episode_return,
+            **asdict(progress), "episodes": status.episodes, "episode_return": status.episode_return, "means": means,
             "judged": {"by": status.judged_by, "mean": mean, "episodes": episodes},
             "environment": parts.spec.to_json(), "config": self._state.config.to_json(), "network": parts.network_name,
             "parameters": sum(parameter.numel() for parameter in network.parameters()), "reason": reason,

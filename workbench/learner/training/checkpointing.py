@@ -8,7 +8,7 @@ import numpy as np
 import torch
 
 from workbench.checkpoints import Checkpoint
-from workbench.errors import CheckpointCorrupt
+from workbench.errors import CheckpointCorrupt, ShapeMismatch
 from workbench.learner.own_code import own_code
 from workbench.learner.training.trainer import Trainer
 from workbench.metrics import Progress
@@ -53,7 +53,8 @@ def restore(
     optimizer: bool = True,
 ) -> list[str]:
     """Restore a checkpoint's arrays; with `weights_only` the network's alone, and without `optimizer` all but its.
-    Raises CheckpointCorrupt, and AlgorithmFailed where a user's class cannot load what an earlier one kept.
+    Raises CheckpointCorrupt, ShapeMismatch where it is of other spaces, and AlgorithmFailed where a user's class cannot
+    load what an earlier one kept.
 
     Returns whose random numbers cannot go on, of "acting" (`generator`) and "training": the states of a CPU's and a
     GPU's generator differ in size.
@@ -79,6 +80,12 @@ def restore(
         if "training" in rng:  # checkpoints from before had none, or that of SAC among its own tensors
             anew += [] if _goes_on(trainer.algorithm.training_generator, rng["training"]) else ["training"]
     except (RuntimeError, KeyError, ValueError, TypeError) as error:
+        ours = trainer.algorithm.spec
+        theirs = checkpoint.spec if "environment" in checkpoint.meta else ours
+        if name := ours.unlike(theirs):
+            raise ShapeMismatch(
+                f"{checkpoint.path} was written in {theirs.name} with {name}={getattr(theirs, name)}, and this run's "
+                f"{ours.name} has {getattr(ours, name)}. Start from a checkpoint of such an environment.") from None
         raise CheckpointCorrupt(
             f"{checkpoint.path} does not fit this run's network or optimizer: {error}. Start from another checkpoint, "
             f"or with the environment, network and optimizer that it was written with."

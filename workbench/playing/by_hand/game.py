@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 import weakref
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -86,7 +86,7 @@ class Moment:
     turns: bool
     rate: float
     kept: Path | None
-    picture: bytes = b""
+    picture: bytes = field(default=b"", repr=False)
     mime: str = ""
     observation: tuple[float, ...] = ()
 

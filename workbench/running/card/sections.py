@@ -82,7 +82,8 @@ def environment(config: RunConfig, newest: Checkpoint | None) -> Iterator[Row]:
         spec = newest.spec
         for part in spec.seen:
             yield f"observation {part.name}".strip(), f"{part.dtype} {list(part.shape)}", "as the network sees it"
-        yield "actions", f"{spec.actions.kind} {list(spec.actions.sizes)}", ""
+        numbers = spec.actions.kind == "tanh_normal"  # none of which has choices
+        yield "actions", f"{spec.actions.kind} {list(spec.actions.shape if numbers else spec.actions.sizes)}", ""
         yield "frames per step", str(spec.frames_per_step), "action repeats"
         yield "frames stacked", str(spec.frame_stack), ""
         if spec.agents > 1:

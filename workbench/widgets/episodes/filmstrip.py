@@ -16,6 +16,7 @@ from workbench.environments import observations
 from workbench.trajectory import Array
 
 MOST_FRAMES = 6
+KEPT_STEPS = 600  # of what goes on, for a page that is opened or refreshed
 HEIGHT = 160  # pixels of a frame in the strip
 _GAP, _CAPTION, _STRIP = 4, 16, 28
 _GREY = (128, 128, 128, 255)  # readable on white and on black
@@ -34,9 +35,9 @@ class Moment(NamedTuple):
     policy: Callable[..., Array] | None = None
 
 
-def evenly_spaced(number: int, most: int = MOST_FRAMES) -> list[int]:
-    """Indices of at most `most` of `number` frames, evenly spaced, with the first and the last."""
-    return sorted({round(place) for place in np.linspace(0, number - 1, min(number, most)).tolist()})
+def evenly_spaced(number: int) -> list[int]:
+    """Indices of at most MOST_FRAMES of `number` frames, evenly spaced, with the first and the last."""
+    return sorted({round(place) for place in np.linspace(0, number - 1, min(number, MOST_FRAMES)).tolist()})
 
 
 def picture_of(observation: Array) -> Array | None:

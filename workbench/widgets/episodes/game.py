@@ -31,7 +31,6 @@ from workbench.widgets.kernel.refresher import REFRESHER
 from workbench.widgets.kernel.saved_view import Bundle, Shown
 
 UNSEEN_S = 600.0  # without a message of a page; a visible page sends one every ten seconds
-KEPT_STEPS = 600  # for a page that is opened or refreshed
 STILL_S = 60.0  # between pictures for the saved notebook
 
 
@@ -46,7 +45,7 @@ class GameView(anywidget.AnyWidget):  # type: ignore[misc]  # anywidget is not t
         self.game = game
         super().__init__(label=f"Game: {game.title}")
         self._lock = threading.RLock()
-        self._states: deque[dict[str, Any]] = deque(maxlen=KEPT_STEPS)
+        self._states: deque[dict[str, Any]] = deque(maxlen=filmstrip.KEPT_STEPS)
         self._contact_at = time.monotonic()
         self._still_at = 0.0
         self._outputs: list[Shown] = []

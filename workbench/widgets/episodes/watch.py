@@ -25,8 +25,6 @@ from workbench.widgets.episodes.player import policy_header
 from workbench.widgets.kernel import assets
 from workbench.widgets.kernel.saved_view import Bundle
 
-KEPT_STEPS = 600  # for a page that is opened or refreshed
-
 
 class LiveView(LiveWidget):
     """One environment of a run, live. `run.watch(env)` makes one."""
@@ -68,7 +66,7 @@ class LiveView(LiveWidget):
         if self._looks and (look.life != self._looks[-1].life or look.missed):
             self._looks.clear()
         self._looks.append(look)
-        while sum(kept.steps for kept in self._looks) - self._looks[0].steps > KEPT_STEPS:
+        while sum(kept.steps for kept in self._looks) - self._looks[0].steps > filmstrip.KEPT_STEPS:
             self._looks.popleft()
 
     def _message(self, looks: list[Look], view: str | None = None) -> Message:

@@ -30,10 +30,10 @@ from workbench.running.checkpoint_list import Owner
 from workbench.tables import number, plain
 from workbench.widgets.episodes import player
 from workbench.widgets.kernel import assets, closing
+from workbench.widgets.views.run_rows import CURVES
 from workbench.wire import columns
 
 POINTS = 1000  # of the curve
-_CURVES = ("episode_return_mean", "episode_return")
 _CHANGES = ("tune", "scale", "move")
 _LARGEST = 1e15  # of a number that is written short
 _BACK = ("restore", "fork")  # the run goes on from an earlier checkpoint, with the hyperparameters that it has by then
@@ -170,10 +170,10 @@ class TimeMachine:
         self.view.layout.display = "" if names else "none"
         if not names:
             return
-        name = next((name for name in _CURVES if name in names), _CURVES[0])
+        name = next((name for name in CURVES if name in names), CURVES[0])
         saved = [{"name": each.path.name, "frames": each.frames, "value": _finite(each.episode_return)}
                  for each in sorted(known, key=lambda checkpoint: checkpoint.frames)]
-        title = "mean return" if name == _CURVES[0] else "return"
+        title = "mean return" if name == CURVES[0] else "return"
         course = {"saved": saved, "fields": fields_of(self._config(), reader.events()), "y": title}
         self.curve.show(course, reader.series(name, max_points=POINTS))
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Callable, Coroutine
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
@@ -23,8 +22,6 @@ from workbench.widgets.side_panel.overview import Overview
 LOOK_S = 20.0  # until a page hears that the disk is slow
 ACT_S = 10.0  # until a page hears that an action goes on: its row shows what becomes of it
 _THREADS = 8
-
-Method = Callable[..., Coroutine[Any, Any, None]]
 
 
 class _Handler(APIHandler):
