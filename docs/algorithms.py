@@ -1,4 +1,4 @@
-"""Writes docs/algorithms.md: the table of algorithms and their fields, from the code. `python docs/algorithms.py`"""
+"""Writes docs/algorithms.md: the table of algorithms, from the code. `python docs/algorithms.py`"""
 
 from __future__ import annotations
 
@@ -7,8 +7,7 @@ import inspect
 from pathlib import Path
 
 from workbench import algorithms
-from workbench.config import ALGORITHMS, DEFAULT, LearningConfig, RunConfig, settings
-from workbench.config.signatures import bounds_of
+from workbench.config import ALGORITHMS, DEFAULT, RunConfig
 from workbench.errors import InvalidInput
 from workbench.trajectory import ACTION_KINDS, ACTION_WORDS, ActionSpec, EnvironmentSpec
 
@@ -117,6 +116,42 @@ is of one kind, and `max_gradient_norm` clips by the norm over all parts togethe
 V-MPO's `multiplier_rate_factor` are made so. An algorithm that ships is a folder beside it
 ([CONTRIBUTING.md](../CONTRIBUTING.md)).
 
+## Your own network
+
+`network=` takes the name of one (`wb.fields("network")`), or a class or function that makes one for the environment's
+`spec`: its process calls it, so it imports torch itself. A torso of your own is enough, with the usual heads on it:
+
+```python
+def wide(spec):
+    import math
+
+    from torch import nn
+    from workbench.networks import PolicyValueNetwork
+
+    class Wide(nn.Sequential):
+        features = 256                                    # of what it returns: [N, features]
+
+        def __init__(self):
+            numbers = math.prod(spec.stacked_shape)       # of an observation: bytes for images, else floats
+            super().__init__(nn.Flatten(), nn.Linear(numbers, 256), nn.ReLU(), nn.Linear(256, 256), nn.ReLU())
+
+    return PolicyValueNetwork(Wide(), actions=spec.actions)   # also value_torso=, lstm_size=
+
+wb.launch("CartPole-v1", network=wide)
+```
+
+From end to end it is any `nn.Module` with two methods, for T steps of B environments; acting is the same with T = 1:
+
+- `initial_state(batch)` returns a tuple of zeros, each [batch, ...], or `()` without memory.
+- `forward(observation, previous_action, reward, start, state)` returns (output, the state after the last step).
+  `observation` is [T, B, *stacked], or a dict of such by part; `previous_action` [T, B, *action] and `reward` [T, B]
+  count for nothing where `start` (bool, [T, B]) is set, and there the network zeroes `state`.
+
+The output is a `PolicyValueOutput(policy_logits, value)` of `workbench.algorithms`, in float32: [T, B, N] with
+N = `spec.actions.parameters`, and [T, B]. For R2D2 it is a `QValueOutput(q_values)`. `spec` has `stacked_shape`,
+`observation_dtype`, `num_actions`, `actions` and `frame_stack`. A run tries its network on two steps before it trains,
+and says what is wrong; `wb.check_algorithm(..., network=wide)` does so without a run.
+
 A network of your own for SAC returns a `PolicyCriticsOutput` (policy, value, features) and has a method
 `q_values(features, actions, *, frozen=False)` for twin critics: [2, T, B], or [2, T, B, A] without actions where they
 are choices; `frozen` takes no gradient of the critics' weights (`workbench.networks.actor_critics`). Name the critics
@@ -145,16 +180,6 @@ def memory(name: str) -> str:
     return "LSTM" if heads.recurrent else "none"
 
 
-def fields(name: str) -> list[str]:
-    """A row of a table for each field that is the algorithm's own, or has a default of its own."""
-    shared, rows = settings(LearningConfig), []
-    for field in settings(ALGORITHMS[name]).values():
-        if field.name not in shared or field.default != shared[field.name].default:
-            rows.append(f"| `{field.name}` | {field.default} | {bounds_of(field).replace('|', chr(92) + '|')} | "
-                        f"{'live' if field.live else ''} | {field.help.replace('|', chr(92) + '|')} | {field.source} |")
-    return rows
-
-
 def page() -> str:
     """The text of docs/algorithms.md."""
     table = ["| name | what it is | trains on | actions | memory by default | a sweep searches |",
@@ -166,9 +191,7 @@ def page() -> str:
         table.append(f"| `{name}`{usual} | {what} | {config.trains_on} | {actions(name)} | {memory(name)} | "
                      f"{', '.join(f'`{field}`' for field in config.search)} |")
         about = inspect.cleandoc(config.__doc__ or "")
-        sections += [
-            "", f"## {name}", "", f"{about} `wb.launch?` lists what all algorithms have.",
-            "", "| field | default | values | | meaning | source |", "|---|---|---|---|---|---|", *fields(name)]
+        sections += ["", f"## {name}", "", f"{about} [Its fields](fields.md#{name})."]
     return HEAD + "\n" + "\n".join(table) + "\n" + OWN + "\n".join(sections) + "\n"
 
 
