@@ -121,8 +121,9 @@ class GameProcess:
                 message = json.loads(line)
                 self._receive(message, self._process.stdout.read(message["size"]))
         code = self._process.wait()
-        self._ended = self._ended or WorkbenchError(f"the process of the game ended with exit code {code}"
-                                                    f"{self._tail() if code else '.'}")
+        self._ended = self._ended or WorkbenchError(
+            f"the process of the game ended with exit code {code}{self._tail()}" if code
+            else "this game has ended. wb.play(...) begins another.")
         for future in list(self._pending.values()):
             if not future.done():
                 future.set_exception(self._ended)
