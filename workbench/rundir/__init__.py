@@ -156,10 +156,6 @@ class RunDirectory(RecordFolder):
         return self.path / "tensorboard"
 
     @property
-    def checkpoints(self) -> Path:
-        return self.path / "checkpoints"
-
-    @property
     def opponent(self) -> RunDirectory:
         """A small run directory: a copy of the opponent's checkpoint and code; see `policies.frozen_opponent`."""
         return RunDirectory(self.path / "opponent")
@@ -169,11 +165,6 @@ class RunDirectory(RecordFolder):
         return self.path / "rollouts"
 
     @property
-    def demonstrations(self) -> Path:
-        """The file of the episodes that the run learns from; see `replay.demonstration_file`."""
-        return self.path / "demonstrations" / "steps.safetensors"
-
-    @property
     def logs(self) -> Path:
         return self.path / "logs"
 
@@ -181,11 +172,6 @@ class RunDirectory(RecordFolder):
     def trackers(self) -> Path:
         """How far each tracker has been given the run's history; see `trackers.follower`."""
         return self.path / "trackers"
-
-    @property
-    def code(self) -> Path:
-        """An environment or network typed in a cell, by value; only this user's own processes load it."""
-        return self.path / "code"
 
     @property
     def compiled(self) -> Path:

@@ -26,6 +26,22 @@ class RecordFolder(ABC):
     def record(self) -> Path:
         return self.path / f"{self.kind}.json"
 
+    @property
+    def checkpoints(self) -> Path:
+        """Of a run; of a sweep, with a copy of the one whose weights all of its runs begin with, if any."""
+        return self.path / "checkpoints"
+
+    @property
+    def demonstrations(self) -> Path:
+        """The file of the episodes that the run, or each run of the sweep, learns from: `replay.demonstration_file`."""
+        return self.path / "demonstrations" / "steps.safetensors"
+
+    @property
+    def code(self) -> Path:
+        """What was typed in a cell, by value. Only this user's own processes load it; a sweep copies it into its runs.
+        """
+        return self.path / "code"
+
     @abstractmethod
     def read(self) -> dict[str, Any]:
         """The record. Raises RunNotFound, StorageFailed."""

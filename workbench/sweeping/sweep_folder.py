@@ -45,21 +45,6 @@ class SweepFolder(RecordFolder):
         return self.path / "sweep.log"
 
     @property
-    def code(self) -> Path:
-        """Code typed in a cell, by value; the sweep copies it into its runs and never loads it."""
-        return self.path / "code"
-
-    @property
-    def checkpoints(self) -> Path:
-        """Holds a copy of the checkpoint whose weights all runs begin with, if any."""
-        return self.path / "checkpoints"
-
-    @property
-    def demonstrations(self) -> Path:
-        """The file of the episodes that all runs learn from, if their algorithm does; as in a run."""
-        return self.path / "demonstrations" / "steps.safetensors"
-
-    @property
     def order_to_stop(self) -> Path:
         """A file that exists after a request to stop the sweep."""
         return self.path / "stop"
