@@ -6,7 +6,6 @@ import json
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -169,14 +168,9 @@ def make_environment(
 ) -> VectorEnvironment:
     """The environment that a checkpoint was trained in, with the same options; `show`: see `environments.make`."""
     config = checkpoint.config
-    sealed.check_module(code_of(checkpoint), config.environment, trust_code=checkpoint.trust_code)
+    sealed.check_module(around(checkpoint.path).code, config.environment, trust_code=checkpoint.trust_code)
     factory = _typed(checkpoint, "environment")
     return environments.make_configured(config, num_envs=num_envs, seed=seed, factory=factory, show=show)
-
-
-def code_of(checkpoint: Checkpoint) -> Path:
-    """Where code that was typed in a cell for its run lies, if it lies in a run."""
-    return around(checkpoint.path).code
 
 
 def _typed(checkpoint: Checkpoint, kind: str) -> Any:

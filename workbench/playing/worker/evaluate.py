@@ -19,8 +19,8 @@ from workbench.environments.atari.human_starts import AtariFromStarts, read_star
 from workbench.environments.atari.protocols import protocol_of
 from workbench.environments.atari.vector import AtariOptions
 from workbench.environments.contract import VectorEnvironment
-from workbench.policies.player import Player, answer, code_of, load_player, make_environment
-from workbench.rundir import sealed
+from workbench.policies.player import Player, answer, load_player, make_environment
+from workbench.rundir import around, sealed
 from workbench.trajectory import ENDS, Flags
 
 _LARGEST_GROUP = 8  # environments stepped together, unless a game has more agents
@@ -92,7 +92,7 @@ def _by_protocol(
     """The checkpoint's game under Atari's protocol `name`, for `episodes` episodes in all."""
     config = checkpoint.config
     config = config.replaced(environment_options={**config.environment_options, **protocol_of(name).options})
-    sealed.check_module(code_of(checkpoint), config.environment, trust_code=checkpoint.trust_code)
+    sealed.check_module(around(checkpoint.path).code, config.environment, trust_code=checkpoint.trust_code)
     game = environments.atari_game(config.environment)
     if starts is None or game is None:
         return environments.make_configured(config, num_envs=num_envs, seed=seed)
