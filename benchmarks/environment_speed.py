@@ -1,13 +1,14 @@
 """How close an actor comes to the bare environment; a part of environments.py, which starts it for each measurement.
 
-    python benchmarks/environment_speed.py bare|adapter|actor NAME GAMES [--seconds 5]
+    python benchmarks/environment_speed.py bare|adapter|actor|remote NAME GAMES [--seconds 5]
 
 Each way is measured in a process of its own on one core, with random actions drawn before, in turn for several rounds,
 by the number of games. "bare": the environment as its own package gives it, stepped in a plain loop (or by its own
 vector environment), with a reset where an episode ends, and what the adapter asks for where that costs time (the same
 screen, the same frame skip). "adapter": our vector environment alone. "actor": our actor's own loop, `actor.main.play`,
 whose steps travel through shared memory to a learner's own streams on another core, which answer at once, one message
-for each of its two groups of games. So what a message costs counts less the more games are in a group.
+for each of its two groups of games. So what a message costs counts less the more games are in a group. "remote": the
+same by gRPC, as from another machine.
 
 Beside steps/s of the clock there are steps per second of processor time, of all processes of that core: on a machine
 that others use as well they say more.
@@ -17,6 +18,7 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import functools
 import itertools
 import json
 import os
@@ -192,7 +194,7 @@ def _groups(name: str, count: int) -> list[Any]:
     return [environments.make(name, num_envs=count // GROUPS, seed=number) for number in range(GROUPS)]
 
 
-def actor(name: str, count: int, seconds: float) -> Rate:
+def actor(name: str, count: int, seconds: float, *, by_memory: bool = True) -> Rate:
     """The actor's loop in a process of its own; this one, on another core, is its learner."""
     from workbench.learner.inference.actor_streams import ActorStreams
     from workbench.learner.inference.batcher import Batcher
@@ -207,7 +209,8 @@ def actor(name: str, count: int, seconds: float) -> Rate:
         os.sched_setaffinity(0, {cores[-1]})
         threading.Thread(target=_answer, args=[batcher, streams, size, done], daemon=True).start()
         server = serve(address, "token", calls={}, streams={"play": streams.play})
-        streams.offer_memory(f"{folder}/memory", "token")
+        if by_memory:
+            streams.offer_memory(f"{folder}/memory", "token")
         process = subprocess.Popen([sys.executable, __file__, "play", name, str(count), "--address", address,
                                     "--core", str(cores[0])],
                                    stdout=sys.stderr)
@@ -268,7 +271,7 @@ def _cores() -> list[int]:
     return sorted(os.sched_getaffinity(0))
 
 
-WAYS = {"bare": bare, "adapter": adapter, "actor": actor}
+WAYS = {"bare": bare, "adapter": adapter, "actor": actor, "remote": functools.partial(actor, by_memory=False)}
 
 
 def in_own_process(way: str, name: str, count: int, seconds: float) -> Rate:
@@ -307,7 +310,7 @@ def main() -> None:
     if given.way == "play":
         play(given.name, given.games, given.address, given.core)
         return
-    if given.way != "actor":
+    if given.way in ("bare", "adapter"):
         os.sched_setaffinity(0, {_cores()[0]})
     print(json.dumps(WAYS[given.way](given.name, given.games, given.seconds)))
 

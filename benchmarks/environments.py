@@ -28,7 +28,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from arguments import RESULTS, Parser, whole, written
-from environment_speed import GROUPS, MOST_GAMES, NAMES, WAYS, Rate, family, in_own_process
+from environment_speed import GROUPS, MOST_GAMES, NAMES, Rate, family, in_own_process
 from learning import (
     WINDOW,
     changes_by_hand,
@@ -50,6 +50,7 @@ LOOK_S = 10.0
 SAY_S = 60.0
 POINTS = 500  # of the CSV, at most twice as many
 KEPT = 0.9  # of the bare environments' steps/s, which an actor is to keep
+COMPARED = ("bare", "adapter", "actor")
 Measured = tuple[str, int, str]  # environment, number of games, way
 
 
@@ -184,19 +185,20 @@ def speed(given: argparse.Namespace) -> None:
     names = given.names or [name for name in NAMES if installed(name)]
     rates: dict[Measured, list[Rate]] = {
         (name, games, way): [] for name in names for games in given.environments if possible(name, games)
-        for way in WAYS}
+        for way in COMPARED}
     for number in range(given.rounds):
         for (name, games, way), found in rates.items():
             try:
-                found.append(in_own_process(way, name, games, given.seconds))
+                measured_way = "remote" if given.grpc and way == "actor" else way
+                found.append(in_own_process(measured_way, name, games, given.seconds))
             except subprocess.CalledProcessError as error:
                 sys.exit(f"{name}, {games} games, {way}: ended with exit code {error.returncode}; see above")
             print(f"round {number + 1}: {name} {games} {way} {found[-1].per_second:,.0f} steps/s, "
                   f"{found[-1].per_cpu_second:,.0f} per CPU-second", file=sys.stderr, flush=True)
     command = f"python {shlex.join(['benchmarks/environments.py', *sys.argv[1:]])}"
     middle = {key: Rate(*map(statistics.median, zip(*found, strict=True))) for key, found in rates.items()}
-    text = speed_report(middle, names, given.environments, command, given.rounds)
-    written(text, given.write)
+    text = speed_report(middle, names, given.environments, command, given.rounds, by_grpc=given.grpc)
+    written(text, given.write, variant="grpc" if given.grpc else "")
 
 
 def possible(name: str, games: int) -> bool:
@@ -217,14 +219,16 @@ def installed(name: str) -> bool:
     return True
 
 
-def speed_report(rates: dict[Measured, Rate], names: list[str], sizes: list[int], command: str, rounds: int) -> str:
+def speed_report(rates: dict[Measured, Rate], names: list[str], sizes: list[int], command: str, rounds: int,
+                 *, by_grpc: bool = False) -> str:
     """The results, as Markdown: from which size on an actor keeps enough, and a table for each size."""
     return "\n".join([
         "# Environments: the actor against the bare environment", "",
         f"`{command}`", "",
         f"{hardware('cpu')}; one core each way, random actions; medians of {rounds} rounds.", "",
         "bare: as the environment's own package steps it. adapter: our vector environment alone. actor: our actor's",
-        "process, whose steps go through shared memory to a learner's streams on another core, which answer at once.",
+        f"process, whose steps go {'by gRPC' if by_grpc else 'through shared memory'} to a learner's streams on "
+        "another core, which answer at once.",
         f"It has {GROUPS} groups of games and sends a message for each. CPU: by processor time instead of the",
         "clock, which other programs on the machine change less.", "",
         "## Actor / bare by the size of a group, and by CPU", "",
@@ -258,7 +262,7 @@ def speed_table(rates: dict[Measured, Rate], names: list[str], games: int) -> li
     for name in names:
         if (name, games, "actor") not in rates:
             continue
-        bare, adapter, actor = (rates[name, games, way] for way in WAYS)
+        bare, adapter, actor = (rates[name, games, way] for way in COMPARED)
         kept = share(rates, name, games)
         rows.append(f"| {name} | {bare.per_second:,.0f} | {adapter.per_second:,.0f} | {actor.per_second:,.0f} | "
                     f"{actor.per_second * adapter.frames_per_step:,.0f} | {kept.per_second:.0%} | "
@@ -282,6 +286,8 @@ def arguments(words: list[str] | None = None) -> argparse.Namespace:
                       help=f"of an actor, in {GROUPS} groups: multiples of {GROUPS}")
     fast.rounds(5)
     fast.seconds(5.0)
+    fast.add_argument("--grpc", action="store_true", help="the actor's steps go by gRPC, as from another machine; "
+                      "--write writes environments-grpc.md, by which plans count")
     fast.writes("environments.md")
     fast.set_defaults(command=speed)
     one = commands.add_parser("learn", help="a learning run to its target")

@@ -42,7 +42,7 @@ def measured(source: str) -> Iterator[float]:
     text, what = Path(RESULTS.parent.parent, path).read_text(), what.rsplit(" (", 1)[0]
     rows = [[cell.strip(" *") for cell in line.strip("|").split("|")] for line in text.splitlines()
             if line.startswith("|")]
-    column = 8 if path.endswith("environments.md") else 1  # steps/CPU-s of the actor; steps/s
+    column = 8 if path.endswith("environments-grpc.md") else 1  # steps/CPU-s of the actor; steps/s
     for row in rows:
         if row[0] == what and len(row) > column and re.fullmatch(r"[\d,]+", row[column]):
             yield float(row[column].replace(",", ""))

@@ -31,7 +31,7 @@ SIZES: dict[str, list[tuple[str, list[str]]]] = {
     "echo.py": [("--rounds 1 --frames 1000 --algorithms vtrace --factors 1", ["1", POSITIVE, r"1\.00", POSITIVE])],
     "environment_speed.py": [("bare CartPole-v1 2 --seconds 0.1", [])],
     "environments.py": [
-        ("speed CartPole-v1 --environments 2 --rounds 1 --seconds 0.1",
+        ("speed CartPole-v1 --grpc --environments 2 --rounds 1 --seconds 0.1",
          ["CartPole-v1", POSITIVE, POSITIVE, SPEED, SPEED, r"\d+%"]),
         ("learn cartpole actors=1 envs_per_actor=2 learner_threads=1 total_frames=2000 --results {results}/made",
          ["CartPole-v1", "vtrace", "1", SPEED, POSITIVE]),
