@@ -24,6 +24,7 @@ Made from the code by `python docs/algorithms.py`; a test keeps it fresh.
 wb.launch("CartPole-v1", algorithm="ppo")                 # one of those below; vtrace where none is named
 wb.sweep("CartPole-v1", algorithm="ppo", total_frames=50_000)  # over the algorithm's own space
 wb.compare(["cartpole-ppo-1", "cartpole-vtrace-1"])
+wb.compare({"PPO": ppo_runs, "V-trace": vtrace_runs})     # several seeds of each: a mean with a band
 ```
 
 An environment's own preset replaces some of an algorithm's defaults: `wb.fields("ppo")` has the defaults,

@@ -14,7 +14,7 @@ TASKS = {  # the public names of each section, in its order
     "See and play episodes": ("rollout", "Rollout", "play", "Game"),
     "Policies to take away": ("export_policy", "load_policy", "pretrained", "PretrainedPolicies", "PretrainedPolicy"),
     "Search for hyperparameters": ("sweep", "attach_sweep", "sweeps", "Sweep", "SweepStatus"),
-    "Environments": ("environments", "register_environment"),
+    "Environments": ("environments", "register_environment", "check_environment"),
     "Fields": ("fields", "setting"),
     "Algorithms of your own": ("Algorithm", "Loss", "LearningConfig", "EpochsConfig", "ReplayConfig",
                                "DemonstrationsConfig", "check_algorithm"),
@@ -218,6 +218,7 @@ EXAMPLES = {
     "EpochsConfig": "class Config(wb.EpochsConfig):\n    epochs: int = 10",
     "ReplayConfig": "class Config(wb.ReplayConfig):\n    replay_min_size: int = 100",
     "DemonstrationsConfig": "class Config(wb.DemonstrationsConfig):\n    validation_share: float = 0.2",
+    "check_environment": 'wb.check_environment("CartPole-v1", steps=100).episodes',
     "check_algorithm": 'wb.check_algorithm("ppo", "CartPole-v1", clip=0.1)',
 
     "machine": "machine = wb.machine()",

@@ -43,7 +43,7 @@ REMEDIES = {
     "ShapeMismatch": "Give a network, wrapper or checkpoint that fits the environment's spaces; the message has both "
                      "shapes.",
     "EnvironmentFailed": "Mend the environment: the message ends with its traceback. "
-                         "`workbench.testing.check_environment` tells which rule it breaks.",
+                         "`wb.check_environment` tells which rule it breaks.",
     "NetworkFailed": "Mend the network's constructor or forward pass: the message ends with its traceback, or has "
                      "both shapes.",
     "AlgorithmFailed": "`wb.check_algorithm(YourClass)` names the rule that it breaks before any run.",

@@ -203,6 +203,13 @@ def test_the_vectors_that_are_spoilt_keep_the_contract_otherwise():
     assert check_environment(lambda num_envs, seed: Broken(lambda b, _: b, num_envs, seed)).truncated > 0
 
 
+def test_a_check_says_what_it_could_not_see():
+    seen = check_environment(lambda: CountingEnv(episode_length=10_000, life=1), steps=20)
+    assert seen.episodes == 0 and "no episode ended in 60 steps, so nothing about ends was tested" in seen.notes[0]
+    assert repr(seen).splitlines()[0] == "Checked(steps=60, episodes=0, truncated=0, lives_lost=0, absent=0, frames=0)"
+    assert not check_environment(lambda: CountingEnv(life=1), steps=20).notes
+
+
 def test_a_trajectory_that_the_seed_does_not_repeat_is_said():
     with pytest.raises(EnvironmentFailed, match="same seed, same trajectory.*second instance"):
         check_environment(CountingEnv)  # every instance has a life of its own

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from workbench.config import DemonstrationsConfig, EpochsConfig, LearningConfig, ReplayConfig, setting
     from workbench.config.field_list import fields
     from workbench.environments import register_environment
+    from workbench.environments.check import check_environment
     from workbench.errors import WorkbenchError
     from workbench.metrics.status import RunStatus
     from workbench.planning.plan import plan
@@ -69,6 +70,7 @@ __all__ = [
     "attach",
     "attach_sweep",
     "check_algorithm",
+    "check_environment",
     "compare",
     "environments",
     "errors",
@@ -100,6 +102,7 @@ _HOMES = {  # of each public name, its module
         ("workbench.config", ("DemonstrationsConfig", "EpochsConfig", "LearningConfig", "ReplayConfig", "setting")),
         ("workbench.config.field_list", ("fields",)),
         ("workbench.environments", ("register_environment",)),
+        ("workbench.environments.check", ("check_environment",)),
         ("workbench.errors", ("WorkbenchError",)),
         ("workbench.metrics.status", ("RunStatus",)),
         ("workbench.planning", ("plan",)),

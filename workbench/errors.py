@@ -38,7 +38,7 @@ import os
 import re
 import sys
 import traceback
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from types import FrameType, TracebackType
 from typing import Any, ParamSpec, TypeVar
 
@@ -111,11 +111,16 @@ def nearest(name: object, names: Iterable[str], synonyms: Mapping[str, str] | No
     synonym = (synonyms or {}).get(word)
     matches = (
         ([synonym] if synonym and synonym in known else [])
-        or difflib.get_close_matches(word, known, n=1, cutoff=0.75)
+        or _misspelt(word, known)
         or _abbreviated(word, known)
         or difflib.get_close_matches(word, known, n=1, cutoff=0.6)
     )
     return f" Did you mean {matches[0]!r}?" if matches else ""
+
+
+def _misspelt(word: str, names: Collection[str]) -> list[str]:
+    """The name that `word` misses by one or two letters, if one does."""
+    return difflib.get_close_matches(word, names, n=1, cutoff=0.75)
 
 
 def _abbreviated(word: str, names: list[str]) -> list[str]:
@@ -128,7 +133,13 @@ def _abbreviated(word: str, names: list[str]) -> list[str]:
 
 
 class UnknownName(InvalidInput):
-    """A name that is not known; the message has the nearest known one."""
+    """A name that is not known; the message has the nearest known one.
+
+    Attributes:
+        name: which is not known.
+    """
+
+    name: str = ""
 
     @classmethod
     def among(
@@ -140,7 +151,9 @@ class UnknownName(InvalidInput):
         if not (hint := nearest(name, names, synonyms)):
             rest = f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
             hint = f" Known: {', '.join(names[:_SHOWN])}{rest}." if names else ""
-        return cls(f"unknown {kind} {name!r}.{hint}{' ' + remedy if remedy else ''}")
+        error = cls(f"unknown {kind} {name!r}.{hint}{' ' + remedy if remedy else ''}")
+        error.name = str(name)
+        return error
 
 
 _CALLS = {  # that do what somebody looks for under another name
@@ -277,7 +290,13 @@ def checked_arguments(**remedies: str) -> Callable[[Callable[P, R]], Callable[P,
             except TypeError as error:
                 reason = _misfit(signature, keywords, remedies, str(error))
                 raise WrongArguments(f"{function.__name__}(): {reason}") from None
-            return function(*positional, **keywords)
+            try:
+                return function(*positional, **keywords)
+            except UnknownName as error:  # a field of **fields that is unknown may be an argument of the call, misspelt
+                if error.name in keywords and (own := _misspelt(error.name, set(signature.parameters) - {*keywords})):
+                    raise WrongArguments(f"{function.__name__}(): there is no argument {error.name!r}. Did you mean "
+                                         f"{own[0]!r}?") from None
+                raise
 
         return checked
 

@@ -12,7 +12,7 @@ import torch
 from workbench import algorithms, checkpoints, networks
 from workbench.algorithms import Loss
 from workbench.config import RunConfig
-from workbench.errors import CheckpointCorrupt, ShapeMismatch
+from workbench.errors import ShapeMismatch
 from workbench.learner.devices.device import Device
 from workbench.learner.training import checkpointing
 from workbench.learner.training.trainer import Trainer, lay_out, make_optimizer
@@ -161,10 +161,15 @@ def test_a_checkpoint_of_another_network_is_refused_in_words(tmp_path):
     meta = {"frames": 1, "steps": 1, "updates": 3, "time_s": 1.0, "episodes": 0, "episode_return": None}
     generator = torch.Generator()
     groups = checkpointing.groups_of(trainer_of(config), generator)
+    meta["config"] = config.to_json()
     written = checkpoints.write(tmp_path, frames=1, groups=groups, meta=meta, requested=True)
-    other = trainer_of(RunConfig.build("x", batch_size=2, unroll_length=4, network="mlp-lstm"))
-    with pytest.raises(CheckpointCorrupt, match="does not fit this run's network"):
-        checkpointing.restore(written, other, generator)
+    for fields, said in (({"network": "mlp-lstm"}, "network=None, and this run has 'mlp-lstm'"),
+                         ({"algorithm": "sac"}, "algorithm='vtrace', and this run has 'sac'")):
+        another = RunConfig.build("x", batch_size=2, unroll_length=4, **fields)
+        with pytest.raises(ShapeMismatch, match=f"does not fit this run's .*: it was written with {said}"):
+            checkpointing.restore(written, trainer_of(another), generator, config=another)
+    with pytest.raises(ShapeMismatch, match="does not fit this run's network or optimizer: Error"):
+        checkpointing.restore(written, trainer_of(another), generator)
 
 
 def test_a_checkpoint_of_another_environment_that_does_not_fit_is_said_to_be_of_other_spaces(tmp_path):

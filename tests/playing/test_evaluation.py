@@ -16,7 +16,15 @@ from tests.widgets import recorded
 from workbench import checkpoints
 from workbench.checkpoints import Checkpoint
 from workbench.environments.atari.vector import AtariVector
-from workbench.errors import CheckpointCorrupt, InvalidInput, OutOfBounds, RunNotFound, StorageFailed, UnknownName
+from workbench.errors import (
+    CheckpointCorrupt,
+    EnvironmentFailed,
+    InvalidInput,
+    OutOfBounds,
+    RunNotFound,
+    StorageFailed,
+    UnknownName,
+)
 from workbench.playing import worker_process
 from workbench.playing.evaluating import evaluation_log
 from workbench.playing.worker import evaluate
@@ -90,6 +98,13 @@ def test_a_checkpoint_that_its_run_prunes_before_it_is_read_gives_way_to_the_nex
     assert asked == [str(first.path), str(next_one)] and evaluation.checkpoint_frames == 2400
     with pytest.raises(CheckpointCorrupt, match="cannot be read"):
         wb.evaluate(first, episodes=1)
+
+
+def test_an_episode_that_goes_on_beyond_the_most_steps_is_said(home: Path) -> None:
+    with pytest.raises(EnvironmentFailed, match=r"of CartPole-v1 goes on after 5 steps.*Give more max_steps"):
+        wb.evaluate(checkpoint_in(home / "runs"), episodes=1, max_steps=5)
+    with pytest.raises(OutOfBounds, match="max_steps=0"):
+        wb.evaluate(checkpoint_in(home / "more"), max_steps=0)
 
 
 # --- Atari's protocols ------------------------------------------------------------------------------------------------

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -151,13 +152,23 @@ def test_atari_games_are_aggregated_by_their_human_normalized_scores() -> None:
     assert told.scores.tolist() == [[1.0, 1.0], [0.0, 0.0]]
     assert (told.iqm.value, told.mean.value, told.median.value) == (0.5, 0.5, 0.5)
     assert told.optimality_gap is not None and told.optimality_gap.value == 0.5
-    assert repr(told).startswith("Aggregate(2 environments, 2 runs each, human-normalized: IQM 0.5 [0, 1], median 0.5")
+    assert repr(told).startswith("Aggregate(2 environments, 2 runs each, trained for 1,000 frames, human-normalized: "
+                                 "IQM 0.5 [0, 1], median 0.5")
 
 
 def test_returns_of_one_environment_have_no_optimality_gap_and_one_run_tells_nothing_of_others() -> None:
     told = wb.aggregate([evaluation(10.0, 20.0)])
     assert told.score == "return" and told.optimality_gap is None
     assert (told.mean.value, told.mean.low, told.mean.high) == (15.0, -math.inf, math.inf)
+    equal = wb.aggregate([evaluation(500.0, run="a"), evaluation(500.0, run="b")])
+    assert (equal.iqm.low, equal.iqm.high) == (-math.inf, math.inf)
+    assert "IQM 500 (no interval: no spread)" in repr(equal)
+
+
+def test_an_aggregate_says_for_how_many_frames_its_runs_were_trained() -> None:
+    one, other = evaluation(1.0, 3.0, run="a"), replace(evaluation(2.0, 4.0, run="b"), checkpoint_frames=50_000)
+    assert wb.aggregate([one, other]).frames == (one.checkpoint_frames, 50_000)
+    assert "2 runs each, trained for 1,000 to 50,000 frames" in repr(wb.aggregate([one, other]))
 
 
 @pytest.mark.parametrize(("given", "words"), [

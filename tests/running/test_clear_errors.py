@@ -13,6 +13,7 @@ import pytest
 
 import workbench as wb
 from tests.widgets import recorded
+from workbench import imports
 from workbench.config import RunConfig
 from workbench.errors import (
     NoSuchIndex,
@@ -54,12 +55,25 @@ def run(home: Path) -> wb.Run:
     (lambda run: wb.runs(colour=3), r"^runs\(\): there is no argument 'colour'\. It takes none\.$"),
     (lambda run: wb.Sweep.wait(run, seconds=3), r"^wait\(\): there is no argument 'seconds'\. timeout_s=60 raises "),
     (lambda run: wb.Sweep.stop(run, timeout=3), r"^stop\(\): there is no argument 'timeout'\. .* 'timeout_s'\?$"),
+    (lambda run: wb.launch("CartPole-v1", nmae="x"),
+     r"^launch\(\): there is no argument 'nmae'\. Did you mean 'name'\?$"),
+    (lambda run: wb.sweep("CartPole-v1", space={"learning_rate": (1e-4, 1e-2)}, trial=3),
+     r"^sweep\(\): there is no argument 'trial'\. Did you mean 'trials'\?$"),
     (lambda run: wb.sweep(), r"^sweep\(\): missing .*'environment'\. Give its name: wb.sweep\('CartPole-v1', space="),
 ])  # fmt: skip
 def test_arguments_that_do_not_fit_are_named(run: wb.Run, call: Callable[[Any], object], text: str) -> None:
     with pytest.raises(WrongArguments, match=text) as refusal:
         call(run)
     assert isinstance(refusal.value, TypeError)
+
+
+def test_a_run_that_has_ended_is_not_watched_and_nothing_is_shown_first(
+    run: wb.Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(imports, "meanwhile", lambda *_, **__: pytest.fail("something was shown"))
+    for env in (None, 0):
+        with pytest.raises(RunNotAlive, match="pole is"):
+            run.watch(env)
 
 
 def test_an_error_inside_a_call_is_not_taken_for_its_arguments(run: wb.Run) -> None:

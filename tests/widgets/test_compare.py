@@ -140,6 +140,46 @@ def test_the_chart_says_what_its_lines_are(smoothing: float, words: str) -> None
     assert words in vl_convert.vegalite_to_svg(compare("one", smoothing=smoothing).chart.to_dict())
 
 
+@pytest.fixture
+def groups(home: Path) -> Comparison:
+    """Three seeds of one kind beside one run that went on longer and was tuned."""
+    for seed in (1, 2, 3):
+        writer = MetricsWriter(recorded.new(f"kind-{seed}", seed=seed).metrics)
+        for at in range(1, 41):
+            progress = Progress(frames=at * 100 * seed, steps=at, updates=at * seed, time_s=at * 36.0)
+            writer.episode(progress, env_id=0, episode_return=float(at * 100 * seed + seed), length_steps=10)
+        writer.close()
+    directory = noisy("other", episodes=50, learning_rate=1e-3)
+    return compare({"kind": [f"kind-{seed}" for seed in (1, 2, 3)], "other": directory.path})
+
+
+def test_groups_are_means_of_their_runs_at_equal_frames_as_far_as_all_go(groups: Comparison) -> None:
+    assert groups.runs == ("kind", "other")
+    kind = groups.data[groups.data["run"] == "kind"]
+    assert kind["frames"].iloc[0] == 300 and kind["frames"].iloc[-1] == 4000  # the first of one, the last of another
+    np.testing.assert_allclose(kind["value"], kind["frames"] + 2)
+    np.testing.assert_allclose(kind["low"], kind["frames"] + 1)
+    np.testing.assert_allclose(kind["high"], kind["frames"] + 3)
+    np.testing.assert_allclose(kind["updates"], kind["frames"] / 100)
+    other = groups.data[groups.data["run"] == "other"]
+    assert (other["low"] == other["value"]).all() and len(other) == 100
+
+
+def test_a_band_is_drawn_behind_the_line_of_a_group(groups: Comparison) -> None:
+    svg = vl_convert.vegalite_to_svg(groups.chart.to_dict())
+    assert len(re.findall(r'<path aria-label="[^"]*smooth_low[^"]*"', svg)) == 2
+    assert "line: mean of the runs; band: lowest to highest, over ±1.0% of the axis" in svg
+    assert "Episode return of 2 groups" in svg
+    assert groups.still()["image/png"]
+
+
+def test_groups_differ_in_all_values_of_their_runs(groups: Comparison) -> None:
+    assert groups.differences.loc["seed"].tolist()[0] == "1, 2, 3"
+    assert groups.differences.loc["learning_rate"].tolist() == [6e-4, 1e-3]
+    same = compare({"a": ["kind-1", "kind-2"], "b": ["kind-3"]})
+    assert list(same.differences.index) == ["seed"]
+
+
 def test_without_smoothing_the_lines_are_the_values() -> None:
     noisy("one", episodes=30)
     found = compare("one", smoothing=0)
@@ -224,6 +264,9 @@ def test_runs_without_the_metric_are_left_out_and_named(
         (["pong-1", "pong-1"], "loss", {}, InvalidInput, "pong-1 is given twice"),
         (["pong-1", 3], "loss", {}, InvalidInput, "3 is no run"),
         (5, "loss", {}, InvalidInput, "5 is no run. Give handles, names"),
+        ({"a": ["pong-1"], "b": []}, "loss", {}, InvalidInput, r"'b' is no label of a group of runs.*Give some to"),
+        ({1: "pong-1"}, "loss", {}, InvalidInput, "1 is no label of a group"),
+        ({"a": "pong-1", "b": ["pong-1"]}, "loss", {}, InvalidInput, "pong-1 is given twice"),
         (["pong-1"], ["loss"], {}, InvalidInput, r"metric=\['loss'\] must be the name of one"),
         (["pong-1", "pong-3"], "loss", {}, RunNotFound, r"no run 'pong-3'.*Did you mean 'pong-[12]'"),
         (["pong-1", "pong-2"], "los", {}, UnknownName,

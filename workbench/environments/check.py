@@ -30,9 +30,9 @@ _LARGEST_FRAME = 4096  # pixels along an axis
 _FRAMES = 5  # drawn in a rollout
 
 
-@dataclass
+@dataclass(repr=False)
 class Checked:
-    """Counts of the events in a check; a rule about an event that did not happen is not tested.
+    """Counts of the events in a check; a rule about an event that did not happen is not tested, as `notes` say.
 
     Attributes:
         steps: of all environments together, without those of absent agents.
@@ -51,6 +51,18 @@ class Checked:
     absent: int = 0
     frames: int = 0
     left_out: tuple[str, ...] = ()
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What the counts mean for a run, in words."""
+        endless = (f"no episode ended in {self.steps:,} steps, so nothing about ends was tested: more steps= may see "
+                   "one; a run whose episodes never end has no returns (gymnasium.wrappers.TimeLimit cuts them off)")
+        words = f"networks do not get {', '.join(self.left_out)}, which are words"
+        return (*([endless] if not self.episodes else []), *([words] if self.left_out else []))
+
+    def __repr__(self) -> str:
+        counts = ", ".join(f"{name}={getattr(self, name)}" for name in self.__dataclass_fields__ if name != "left_out")
+        return "\n".join([f"Checked({counts})", *(f"Note: {note}." for note in self.notes)])
 
 
 @dataclass

@@ -16,7 +16,7 @@ from workbench.errors import CheckpointCorrupt, InvalidInput, checked_arguments
 from workbench.playing import store, worker_process
 from workbench.playing.branching import MAX_STEPS
 from workbench.playing.evaluating import evaluation_log
-from workbench.playing.evaluating.evaluation import Evaluation
+from workbench.playing.evaluating.evaluation import LONGEST_EPISODE, Evaluation
 from workbench.playing.rollout import Rollout, load
 from workbench.rundir import around
 from workbench.running.choosing import to_play
@@ -38,6 +38,7 @@ def evaluate(
     greedy: bool = True,
     protocol: str | None = None,
     starts: str | Path | None = None,
+    max_steps: int = LONGEST_EPISODE,
     timeout_s: float | None = None,
     trust_code: bool = False,
 ) -> Evaluation:
@@ -51,6 +52,7 @@ def evaluate(
         protocol: one of Atari's standard ways to evaluate: "sticky-actions", "sticky-actions-30min", "noop-starts",
             "human-starts"; see `environments.atari.protocols`. None: the run's own environment.
         starts: for human starts, a file of recorded actions; see `environments.atari.human_starts`.
+        max_steps: of an episode; one that goes on longer fails the evaluation, since it may never end.
         trust_code: let code that was typed in a cell for its run execute as you, wherever the run comes from.
 
     Raises:
@@ -61,7 +63,8 @@ def evaluate(
     """
     rules = None if protocol is None else protocol_of(protocol)
     return _while_it_is_there(checkpoint, trust_code, lambda source: _evaluated(
-        source, rules, episodes=episodes, seed=seed, greedy=greedy, starts=starts, timeout_s=timeout_s))
+        source, rules, episodes=episodes, seed=seed, greedy=greedy, starts=starts, max_steps=max_steps,
+        timeout_s=timeout_s))
 
 
 def _while_it_is_there(
@@ -79,7 +82,7 @@ def _while_it_is_there(
 
 def _evaluated(
     source: Checkpoint, rules: Protocol | None, *, episodes: int | None, seed: int, greedy: bool,
-    starts: str | Path | None, timeout_s: float | None,
+    starts: str | Path | None, max_steps: int, timeout_s: float | None,
 ) -> Evaluation:
     default_episodes = _checked_starts(source, rules, starts)
     number = default_episodes if episodes is None else episodes
@@ -91,6 +94,7 @@ def _evaluated(
         "greedy": Setting("greedy", bool, True, "").check(greedy),
         "protocol": None if rules is None else rules.name,
         "starts": None if starts is None else str(Path(starts).expanduser().absolute()),
+        "max_steps": Setting("max_steps", int, LONGEST_EPISODE, "", unit="steps", low=1, high=10**9).check(max_steps),
     }
     result = worker_process.answer_of(
         "_evaluate", request, timeout_s=timeout_s, what="evaluation", remedy="Ask for fewer episodes."

@@ -449,6 +449,7 @@ class Run:
         ipywidgets.
         """
         what = "environments" if env is None else f"environment {env}"
+        self._control.call("ping")  # raises before anything is shown
         with imports.meanwhile(f"{self.name}, {what}: asking the run…", for_result=True):
             if env is None:
                 return imports.widget("episodes.wall").WallView(self._control)

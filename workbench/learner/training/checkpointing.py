@@ -8,6 +8,7 @@ import numpy as np
 import torch
 
 from workbench.checkpoints import Checkpoint
+from workbench.config import WEIGHT_FIELDS, RunConfig
 from workbench.errors import CheckpointCorrupt, ShapeMismatch
 from workbench.learner.own_code import own_code
 from workbench.learner.training.trainer import Trainer
@@ -50,11 +51,11 @@ def groups_of(trainer: Trainer, generator: torch.Generator) -> dict[str, dict[st
 
 def restore(
     checkpoint: Checkpoint, trainer: Trainer, generator: torch.Generator, *, weights_only: bool = False,
-    optimizer: bool = True,
+    optimizer: bool = True, config: RunConfig | None = None,
 ) -> list[str]:
     """Restore a checkpoint's arrays; with `weights_only` the network's alone, and without `optimizer` all but its.
-    Raises CheckpointCorrupt, ShapeMismatch where it is of other spaces, and AlgorithmFailed where a user's class cannot
-    load what an earlier one kept.
+    Raises CheckpointCorrupt, ShapeMismatch where it is of another kind of run (`config`: this one's, to say in what),
+    and AlgorithmFailed where a user's class cannot load what an earlier one kept.
 
     Returns whose random numbers cannot go on, of "acting" (`generator`) and "training": the states of a CPU's and a
     GPU's generator differ in size.
@@ -86,11 +87,19 @@ def restore(
             raise ShapeMismatch(
                 f"{checkpoint.path} was written in {theirs.name} with {name}={getattr(theirs, name)}, and this run's "
                 f"{ours.name} has {getattr(ours, name)}. Start from a checkpoint of such an environment.") from None
-        raise CheckpointCorrupt(
-            f"{checkpoint.path} does not fit this run's network or optimizer: {error}. Start from another checkpoint, "
-            f"or with the environment, network and optimizer that it was written with."
-        ) from None
+        differs = "" if config is None else _differences(checkpoint.config, config)
+        raise ShapeMismatch(
+            f"{checkpoint.path} does not fit this run's network or optimizer: {differs or error}. Start from another "
+            "checkpoint, or with the algorithm, network and optimizer that it was written with.") from None
     return anew
+
+
+def _differences(theirs: RunConfig, ours: RunConfig) -> str:
+    """In which fields that decide about weights a checkpoint's run differs from this one, in words."""
+    names = [name for name in (*WEIGHT_FIELDS, "optimizer") if name in theirs and name in ours]
+    values = [(name, theirs.value(name), ours.value(name)) for name in names if not name.startswith("environment")]
+    return "; ".join(f"it was written with {name}={their!r:.100}, and this run has {our!r:.100}"
+                     for name, their, our in values if their != our)
 
 
 def _goes_on(generator: torch.Generator, state: torch.Tensor) -> bool:

@@ -105,7 +105,7 @@ class Restoring:
         """Restore the checkpoint: its counters, and whose random numbers begin anew."""
         counters = AT_THE_START if weights_only else Counters.of(checkpoint)
         anew = checkpointing.restore(checkpoint, self._trainer, self._generator, weights_only=weights_only,
-                                     optimizer=self._same_optimizer(checkpoint))
+                                     optimizer=self._same_optimizer(checkpoint), config=self._state.config)
         self._source = Source(str(checkpoint.path), weights_only)
         self._trainer.updates = counters.updates
         return counters, anew

@@ -22,6 +22,7 @@ from workbench.playing.evaluating.statistics import (
     superiority,
 )
 from workbench.rundir import around
+from workbench.tables import counted
 from workbench.trajectory import Array
 
 if TYPE_CHECKING:
@@ -30,14 +31,15 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, repr=False)
 class Estimate:
-    """A statistic with its bootstrap interval, (-inf, inf) for a single run of each game."""
+    """A statistic with its bootstrap interval, (-inf, inf) where the runs of each game are equal, or there is one."""
 
     value: float
     low: float
     high: float
 
     def __repr__(self) -> str:
-        return f"{self.value:.4g} [{self.low:.4g}, {self.high:.4g}]"
+        interval = f"[{self.low:.4g}, {self.high:.4g}]" if math.isfinite(self.low) else "(no interval: no spread)"
+        return f"{self.value:.4g} {interval}"
 
 
 @dataclass(frozen=True, repr=False)
@@ -54,6 +56,7 @@ class Aggregate:
         optimality_gap: mean distance below 1, where scores above 1 count as 1; None for plain returns.
         confidence: of the intervals.
         played: how the episodes were: by which of Atari's protocols, if by one, and greedily or sampling.
+        frames: for which the runs were trained, the fewest and the most.
     """
 
     environments: tuple[str, ...]
@@ -65,6 +68,7 @@ class Aggregate:
     optimality_gap: Estimate | None
     confidence: float
     played: str
+    frames: tuple[int, int]
 
     @property
     def runs(self) -> int:
@@ -120,8 +124,10 @@ class Aggregate:
         many = len(self.environments)
         of = self.environments[0] if many == 1 else f"{many} environments"
         gap = "" if self.optimality_gap is None else f", optimality gap {self.optimality_gap}"
-        return (f"Aggregate({of}, {self.runs} runs each, {self.score}: IQM {self.iqm}, median {self.median}, "
-                f"mean {self.mean}{gap}; {self.confidence:.4g} intervals)")
+        fewest, most = self.frames
+        trained = f"{fewest:,}" if fewest == most else f"{fewest:,} to {most:,}"
+        return (f"Aggregate({of}, {counted(self.runs, 'runs')} each, trained for {trained} frames, {self.score}: IQM "
+                f"{self.iqm}, median {self.median}, mean {self.mean}{gap}; {self.confidence:.4g} intervals)")
 
 
 def aggregate(
@@ -157,9 +163,9 @@ def aggregate(
     for name, statistic in STATISTICS.items():
         low, high = bootstrap_interval(scores, statistic, confidence=confidence, resamples=resamples, seed=seed)
         estimates[name] = Estimate(float(statistic(scores)), low, high)
-    gap = estimates.pop("optimality_gap")
+    gap, frames = estimates.pop("optimality_gap"), [run.checkpoint_frames for run in runs]
     return Aggregate(names, scores, kind, optimality_gap=None if kind == "return" else gap, confidence=confidence,
-                     played=_played(runs[0]), **estimates)
+                     played=_played(runs[0]), frames=(min(frames), max(frames)), **estimates)
 
 
 def _marks(thresholds: Sequence[float]) -> Array:

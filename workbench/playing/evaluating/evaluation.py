@@ -16,6 +16,7 @@ from workbench.playing.evaluating import statistics as evaluation_statistics
 from workbench.tables import counted, plain
 from workbench.trajectory import Array
 
+LONGEST_EPISODE = 1_000_000  # steps, by default: a longer one may never end
 _FEWEST = 5  # episodes for which a confidence interval is given
 
 

@@ -70,7 +70,7 @@ def bootstrap_interval(
 ) -> tuple[float, float]:
     """The percentile bootstrap interval of a statistic: runs are drawn anew with replacement, within each game.
 
-    (-inf, inf) for a single run, which has no spread. Raises OutOfBounds.
+    (-inf, inf) without a spread: for a single run, or where all runs of each game are equal. Raises OutOfBounds.
     """
     low, high = bootstrap_intervals([scores], of, confidence=confidence, resamples=resamples, seed=seed)
     return (float(low), float(high))
@@ -86,7 +86,7 @@ def bootstrap_intervals(
     check_confidence(confidence)
     if isinstance(resamples, bool) or not isinstance(resamples, int) or not 100 <= resamples <= 10_000_000:
         raise OutOfBounds(f"resamples={resamples!r} must be a whole number in [100, 10000000].")
-    if min(map(len, scores)) < 2:
+    if min(map(len, scores)) < 2 or all((runs == runs[0]).all() for runs in scores):
         shape = of(*(runs[None] for runs in scores)).shape[1:]
         return (np.full(shape, -math.inf), np.full(shape, math.inf))
     generator, values = np.random.default_rng(seed), []

@@ -19,6 +19,8 @@ from workbench.environments.atari.human_starts import AtariFromStarts, read_star
 from workbench.environments.atari.protocols import protocol_of
 from workbench.environments.atari.vector import AtariOptions
 from workbench.environments.contract import VectorEnvironment
+from workbench.errors import EnvironmentFailed
+from workbench.playing.evaluating.evaluation import LONGEST_EPISODE
 from workbench.policies.player import Player, answer, load_player, make_environment
 from workbench.rundir import around, sealed
 from workbench.trajectory import ENDS, Flags
@@ -41,9 +43,13 @@ class Episodes(NamedTuple):
 
 
 def play_episodes(
-    player: Player, environment: VectorEnvironment, *, episodes: int, seed: int, greedy: bool
+    player: Player, environment: VectorEnvironment, *, episodes: int, seed: int, greedy: bool,
+    max_steps: int = LONGEST_EPISODE,
 ) -> Episodes:
-    """Play `episodes` whole episodes. Each agent of a game has episodes of its own; an opponent's do not count."""
+    """Play `episodes` whole episodes. Each agent of a game has episodes of its own; an opponent's do not count.
+
+    Raises EnvironmentFailed for an episode that goes on after `max_steps` steps.
+    """
     count = environment.num_envs
     rows = np.flatnonzero(~player.theirs)
     shares = np.zeros(count, int)
@@ -55,6 +61,11 @@ def play_episodes(
         step = environment.step(player.act(step, greedy=greedy))
         total += step.reward
         length += (step.flags & Flags.ABSENT) == 0
+        if length.max() > max_steps:
+            raise EnvironmentFailed(
+                f"an episode of {environment.spec.name} goes on after {max_steps:,} steps, and an evaluation plays "
+                "whole ones. Give more max_steps, or cut its episodes off (gymnasium.wrappers.TimeLimit); wb.rollout "
+                "plays a part of one.")
         if step.score is not None:
             score += step.score
         for row in np.flatnonzero(step.flags & ENDS).tolist():
@@ -66,7 +77,8 @@ def play_episodes(
 
 
 def _evaluate(
-    checkpoint: str, trust_code: bool, episodes: int, seed: int, greedy: bool, protocol: str | None, starts: str | None
+    checkpoint: str, trust_code: bool, episodes: int, seed: int, greedy: bool, protocol: str | None, starts: str | None,
+    max_steps: int,
 ) -> dict[str, Any]:
     source = checkpoints.at(Path(checkpoint), trust_code=trust_code)
     spec = source.spec
@@ -77,7 +89,8 @@ def _evaluate(
         environment = _by_protocol(source, protocol, starts, episodes=episodes, num_envs=num_envs, seed=seed)
     try:
         player = load_player(source, num_envs=num_envs, seed=seed)
-        played = play_episodes(player, environment, episodes=episodes, seed=seed, greedy=greedy)
+        played = play_episodes(player, environment, episodes=episodes, seed=seed, greedy=greedy,
+                               max_steps=max_steps)
     finally:
         environment.close()
     return {**played._asdict(), "environment": environment.spec.name}

@@ -1,4 +1,4 @@
-"""The chart that compares a metric of several runs: plain Altair, with its controls inside as Vega parameters.
+"""The chart that compares a metric of runs or groups: plain Altair, with its controls inside as Vega parameters.
 
 Smoothing is computed in the chart: each point becomes the mean of the points around it, weighted by their distance on
 the axis. So a run with more points is not smoothed less than another, and no line lags behind its run:
@@ -36,23 +36,32 @@ _AXIS = {"labelFontSize": _SIZE, "titleFontSize": _SIZE, "titleFontWeight": "nor
 _POSITION = f"axis === 'share' ? format(datum.value, '.0%') : {NUMBER}"
 _WHAT_IS_DRAWN = ("smoothing > 0 ? 'strong: mean over ±' + format(smoothing, '.1%') + ' of the axis; thin: as recorded'"
                   " : 'as recorded'")
+_WHAT_IS_DRAWN_OF_GROUPS = ("'line: mean of the runs; band: lowest to highest' + (smoothing > 0 ? ', over ±' + "
+                            "format(smoothing, '.1%') + ' of the axis' : '')")
 
 
 def chart(
-    curves: Any, tunes: Any, *, names: Sequence[str], metric: str, axis: str, smoothing: float, title: str
+    curves: Any, tunes: Any, *, names: Sequence[str], metric: str, axis: str, smoothing: float, title: str,
+    bands: bool = False,
 ) -> alt.LayerChart:
     """Per run a faint line of its values and a strong smoothed one, and a triangle on the axis where it was tuned.
 
+    Of groups of runs, the smoothed mean over a smoothed band.
+
     Args:
-        curves: data with the columns run, frames, updates, hours, share, value.
+        curves: data with the columns run, frames, updates, hours, share, value; of groups also low and high.
         tunes: with run, frames, updates, hours, share, message; None: there are none.
         axis, smoothing: first values of the controls.
+        bands: the rows are of groups.
     """
-    strong, faint = _lines(_smoothed(alt.Chart(curves)), names=names, metric=metric)
-    layers = [faint, strong, _points(_smoothed(alt.Chart(curves)), metric), _title_of_axis(), _words()]
+    base = _smoothed(alt.Chart(curves), ("value", "low", "high") if bands else ("value",))
+    strong, faint = _lines(base, names=names, metric=metric, bands=bands)
+    layers = [faint, strong, _points(base, metric, bands=bands), _title_of_axis(), _words(bands=bands)]
     if tunes is not None:
         layers.append(_tunes(tunes))
-    description = f"{metric} of {', '.join(names)} by {axis}: one line per run, over its values as recorded."
+    drawn = "the mean of each group of runs, over a band from the lowest to the highest" if bands else (
+        "one line per run, over its values as recorded")
+    description = f"{metric} of {', '.join(names)} by {axis}: {drawn}."
     return (
         alt.layer(*layers).add_params(*_controls(axis, smoothing))
         .properties(width=620, height=340, title=alt.Title(title, fontSize=15, anchor="start"), description=description)
@@ -65,8 +74,9 @@ def _controls(axis: str, smoothing: float) -> list[alt.Parameter]:
     return [alt.param(name="smoothing", value=smoothing, bind=slide), alt.param(name="axis", value=axis, bind=choose)]
 
 
-def _smoothed(base: alt.Chart) -> alt.Chart:
-    """The rows with x, the position on the selected axis; `smooth`; and `points`, the run's number of rows."""
+def _smoothed(base: alt.Chart, fields: Sequence[str]) -> alt.Chart:
+    """The rows with x, the position on the selected axis; `smooth_value` and so on, of each of the fields; and
+    `points`, the run's number of rows."""
     reach = f"(max(smoothing, 1 / {_SHORTEST}) * max(datum.last - datum.first, 1e-9))"
     base = (
         base.transform_calculate(x="datum[axis]").transform_filter("isValid(datum.value)")
@@ -75,21 +85,28 @@ def _smoothed(base: alt.Chart) -> alt.Chart:
         .transform_calculate(left=f"exp((datum.x - datum.last) / {reach})")
         .transform_calculate(right=f"exp((datum.first - datum.x) / {reach})")
     )  # fmt: skip
+    for field in fields:
+        base = _with_mean(base, field)
+    return base
+
+
+def _with_mean(base: alt.Chart, field: str) -> alt.Chart:
+    """The rows with the smoothed values of one field."""
     for side, order in (("left", "ascending"), ("right", "descending")):
-        base = base.transform_calculate("product", f"datum.{side} * datum.value").transform_window(
+        base = base.transform_calculate("product", f"datum.{side} * datum.{field}").transform_window(
             [{"op": "sum", "field": "product", "as": f"{side}Sum"}, {"op": "sum", "field": side, "as": f"{side}Mass"}],
             sort=[alt.SortField("x", order)], groupby=["run"], frame=[None, 0],
         )
-    ends = [{"op": op, "field": "value", "as": name} for op, name in (("min", "least"), ("max", "greatest"))]
+    ends = [{"op": op, "field": field, "as": name} for op, name in (("min", "least"), ("max", "greatest"))]
     base = base.transform_window(ends, sort=[alt.SortField("x", "ascending")], groupby=["run"],
                                  frame=[-NEIGHBOURS, NEIGHBOURS])
     total, mass = (f"(datum.left{what} / datum.left + datum.right{what} / datum.right)" for what in ("Sum", "Mass"))
     mean = f"clamp({total} / {mass}, datum.least, datum.greatest)"
-    return base.transform_calculate(smooth=f"smoothing > 0 ? {mean} : datum.value")
+    return base.transform_calculate(f"smooth_{field}", f"smoothing > 0 ? {mean} : datum.{field}")
 
 
-def _lines(base: alt.Chart, *, names: Sequence[str], metric: str) -> tuple[alt.Chart, alt.Chart]:
-    """The smoothed lines, with the legend, and the faint ones. A click in the legend emphasises one run."""
+def _lines(base: alt.Chart, *, names: Sequence[str], metric: str, bands: bool) -> tuple[alt.Chart, alt.Chart]:
+    """The smoothed lines, with the legend, and the faint ones or bands. A click in the legend emphasises one run."""
     selection = alt.selection_point(name="chosen", fields=["run"], bind="legend")
     legend = alt.Legend(title=None, orient="top", columns=2, labelFontSize=_SIZE, labelLimit=320, symbolSize=900,
                         symbolType="stroke", symbolStrokeWidth=3, symbolOpacity=1)
@@ -97,22 +114,25 @@ def _lines(base: alt.Chart, *, names: Sequence[str], metric: str) -> tuple[alt.C
     dashes = [list(DASHES[at % len(DASHES)]) for at in range(len(names))]
     colour = alt.Color("run:N", legend=legend, scale=alt.Scale(domain=list(names), range=colours))
     dash = alt.StrokeDash("run:N", legend=legend, scale=alt.Scale(domain=list(names), range=dashes))
-    faint = base.mark_line(strokeWidth=1).encode(
-        x=_x(), y=_y("value", metric), color=colour, opacity=alt.condition(selection, alt.value(0.28), alt.value(0.05)))
+    behind = (base.mark_area().encode(y=_y("smooth_low", metric), y2="smooth_high:Q") if bands else
+              base.mark_line(strokeWidth=1).encode(y=_y("value", metric)))
+    faint = behind.encode(x=_x(), color=colour, opacity=alt.condition(selection, alt.value(0.28), alt.value(0.05)))
     strong = base.mark_line(strokeWidth=2.5).encode(
-        x=_x(), y=_y("smooth", metric), color=colour, strokeDash=dash,
+        x=_x(), y=_y("smooth_value", metric), color=colour, strokeDash=dash,
         opacity=alt.condition(selection, alt.value(1.0), alt.value(0.15)))
     return strong.add_params(selection), faint
 
 
-def _points(base: alt.Chart, metric: str) -> alt.Chart:
+def _points(base: alt.Chart, metric: str, *, bands: bool) -> alt.Chart:
     """Points that are visible only for a run with a single value, which has no line; they carry the tooltips."""
     tips = ["run:N", *(alt.Tooltip(f"{name}:Q", format=form) for name, form in
             (("frames", ",.0f"), ("updates", ",.0f"), ("hours", ".3~g"))),
-            alt.Tooltip("value:Q", title=metric, format=".4~g"), alt.Tooltip("smooth:Q", format=".4~g")]
+            alt.Tooltip("value:Q", title=metric, format=".4~g"),
+            alt.Tooltip("smooth_value:Q", title="smooth", format=".4~g"),
+            *(alt.Tooltip(f"{name}:Q", format=".4~g") for name in ("low", "high") if bands)]
     opacity = alt.value(alt.ExprRef("datum.points == 1 ? 1 : 0"))
     return base.mark_point(filled=True, size=60, tooltip=True).encode(
-        x=_x(), y=_y("smooth", metric), color="run:N", opacity=opacity, tooltip=tips
+        x=_x(), y=_y("smooth_value", metric), color="run:N", opacity=opacity, tooltip=tips
     )
 
 
@@ -140,9 +160,9 @@ def _title_of_axis() -> alt.Chart:
     return _text(title, bottom=True)
 
 
-def _words() -> alt.Chart:
-    """What the strong and the thin lines are, as a text mark."""
-    return _text(_WHAT_IS_DRAWN, bottom=False)
+def _words(*, bands: bool) -> alt.Chart:
+    """What the strong and the thin lines, or the bands, are, as a text mark."""
+    return _text(_WHAT_IS_DRAWN_OF_GROUPS if bands else _WHAT_IS_DRAWN, bottom=False)
 
 
 def _text(expression: str, *, bottom: bool) -> alt.Chart:

@@ -1,4 +1,4 @@
-"""`compare`: a metric of several runs in one chart, and where their configurations differ.
+"""`compare`: a metric of several runs, or groups of runs, in one chart, and where their configurations differ.
 
 It reads only the runs' directories, so runs may be training, over or dead. A Comparison holds its data: it does not
 change when a run goes on or is deleted.
@@ -9,11 +9,12 @@ from __future__ import annotations
 import base64
 import html
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pandas as pd
 
 from workbench import imports, rundir, tables
@@ -28,15 +29,17 @@ from workbench.widgets.charts import compare_chart, static_render
 from workbench.widgets.charts.altair import alt
 from workbench.widgets.charts.compare_chart import COMPARE_AXES, LARGEST_SMOOTHING
 
+Compared = Run | str | Path | Sequence[Run | str | Path]
 POINTS = 1000  # of a run, at most
 ROWS = 4500  # of all runs together; Altair draws no more than 5000
+GROUP_POINTS = 100  # of a run in a group: means over a hundredth of it, so that a band is not of single episodes
 _FORMATS = (".html", ".json", ".png", ".svg")
 _SCALE = 2.0  # of a saved PNG: sharp on a projector
 
 
 @checked_arguments(runs="Give some: wb.compare([run_a, run_b]); wb.runs() lists them.")
 def compare(
-    runs: Sequence[Run | str | Path] | Run | str | Path,
+    runs: Compared | Mapping[str, Compared],
     metric: str = "episode_return",
     *,
     axis: str = "frames",
@@ -45,7 +48,9 @@ def compare(
     """A metric of several runs, drawn over each other, with the configuration fields in which they differ.
 
     Args:
-        runs: handles, names or directories.
+        runs: handles, names or directories. Or groups of them by label, such as the seeds of each algorithm:
+            `{"PPO": [a, b, c], "V-trace": [d, e, f]}`. A group's line is the mean of its runs, at equal frames and as
+            far as all of them go, its band reaches from the lowest to the highest.
         metric: any of `run.metric_names`. Runs that have not recorded it are left out, which is said.
         axis: frames, updates, hours of training, or share: of each run's own frames, so that a short run is as long as
             a long one; a list under the chart changes it.
@@ -54,7 +59,7 @@ def compare(
             values next to it, which stay in the chart as a thin line.
 
     Raises:
-        InvalidInput: no runs, one of them twice, or a wrong axis or smoothing.
+        InvalidInput: no runs, one of them twice, a group without a run, or a wrong axis or smoothing.
         RunNotFound: with the nearest name.
         UnknownName: no run has such a metric; with the nearest name.
     """
@@ -63,12 +68,19 @@ def compare(
     if isinstance(smoothing, bool) or not isinstance(smoothing, (int, float)) or not 0 <= smoothing <= 0.5:
         raise OutOfBounds(f"smoothing={smoothing!r} is out of bounds: it must lie in [0, {LARGEST_SMOOTHING}], as a "
                           "share of the axis.")
-    by_name = _with_metric(metric, _labelled(_directories(runs)))
-    points = min(POINTS, max(2, ROWS // len(by_name)))
+    requested = _requested(runs)
+    labelled = _labelled(_directories([run for _, run in requested]))
+    by_name = _with_metric(metric, labelled)
+    groups = {name: group for (group, _), name in zip(requested, labelled, strict=True) if name in by_name}
+    labels = tuple(dict.fromkeys(groups.values())) if isinstance(runs, Mapping) else tuple(by_name)
+    points = min(GROUP_POINTS if isinstance(runs, Mapping) else POINTS, max(2, ROWS // len(labels)))
     curves = pd.concat([_curve(name, directory, metric, points) for name, directory in by_name.items()],
                        ignore_index=True)
-    return Comparison(metric, axis, float(smoothing), curves, _tunes(by_name, curves), _differences(by_name),
-                      tuple(by_name))
+    tunes, fields = _tunes(by_name, curves), {name: _fields(directory) for name, directory in by_name.items()}
+    if isinstance(runs, Mapping):
+        curves, fields = _means(curves, groups, points), _of_groups(fields, groups)
+        tunes["run"] = tunes["run"].map(groups)
+    return Comparison(metric, axis, float(smoothing), curves, tunes, _differences(fields), labels)
 
 
 class Comparison:
@@ -76,11 +88,11 @@ class Comparison:
 
     Attributes:
         metric: the compared metric.
-        runs: names of the runs in the chart.
-        data: the chart's data: run, frames, updates, hours, share, value. If the metric has more rows than there are
-            points, a point is the mean of equally many rows.
-        differences: fields of the configuration that differ, with one column per run; a field that was tuned shows
-            every value, and the frames at which it changed.
+        runs: names of the runs, or labels of the groups, in the chart.
+        data: the chart's data: run, frames, updates, hours, share, value, and low and high of groups. If the metric has
+            more rows than there are points, a point is the mean of equally many rows.
+        differences: fields of the configuration that differ, with one column per run or group; a field that was
+            tuned shows every value, and the frames at which it changed.
     """
 
     def __init__(
@@ -98,12 +110,16 @@ class Comparison:
     def _chart_of(self, curves: Any, tunes: Any) -> alt.LayerChart:
         return compare_chart.chart(
             curves, tunes if len(self._tunes) else None, names=self.runs, metric=self.metric, axis=self._axis,
-            smoothing=self._smoothing, title=self._title,
+            smoothing=self._smoothing, title=self._title, bands=self._of_groups,
         )  # fmt: skip
 
     @property
+    def _of_groups(self) -> bool:
+        return "low" in self.data
+
+    @property
     def _title(self) -> str:
-        whose = f"{len(self.runs)} runs" if len(self.runs) > 1 else self.runs[0]
+        whose = f"{len(self.runs)} {'groups' if self._of_groups else 'runs'}" if len(self.runs) > 1 else self.runs[0]
         return f"{self.metric.replace('_', ' ').capitalize()} of {whose}"
 
     def save(self, path: str | Path) -> Path:
@@ -199,10 +215,22 @@ class Comparison:
 # --- which runs -------------------------------------------------------------------------------------------------------
 
 
-def _directories(runs: Any) -> list[RunDirectory]:
+def _requested(runs: Any) -> list[tuple[str, Any]]:
+    """The runs with the labels of their groups, "" without groups. Raises InvalidInput for a group without a run."""
+    if not isinstance(runs, Mapping):
+        return [("", run) for run in _listed(runs)]
+    if empty := [label for label, some in runs.items() if not isinstance(label, str) or not _listed(some)]:
+        raise InvalidInput(f"{empty[0]!r:.100} is no label of a group of runs. Give some to each: "
+                           'wb.compare({"PPO": [run_a, run_b], "V-trace": [run_c, run_d]}).')
+    return [(label, run) for label, some in runs.items() for run in _listed(some)]
+
+
+def _listed(runs: Any) -> list[Any]:
+    return [runs] if isinstance(runs, (Run, str, Path)) or not isinstance(runs, Iterable) else list(runs)
+
+
+def _directories(requested: list[Any]) -> list[RunDirectory]:
     """The runs' directories. Raises InvalidInput, RunNotFound."""
-    one = isinstance(runs, (Run, str, Path)) or not isinstance(runs, Iterable)
-    requested = [runs] if one else list(runs)
     if not requested:
         raise InvalidInput("compare() got no runs. Give some: wb.compare([run_a, run_b]); wb.runs() lists them.")
     directories: list[RunDirectory] = []
@@ -269,9 +297,34 @@ def _tunes(by_name: dict[str, RunDirectory], curves: pd.DataFrame) -> pd.DataFra
     return pd.DataFrame(rows, columns=columns)
 
 
-def _differences(by_name: dict[str, RunDirectory]) -> pd.DataFrame:
-    """A table of the fields in which the runs differ, in the configuration's order."""
-    fields = {name: _fields(directory) for name, directory in by_name.items()}
+def _means(curves: pd.DataFrame, groups: Mapping[str, str], points: int) -> pd.DataFrame:
+    """The curves of groups: at equal frames the mean, the lowest and the highest of their runs."""
+    found = []
+    for label, several in curves.groupby(curves["run"].map(groups), sort=False):
+        runs = [run for _, run in several.groupby("run", sort=False)]
+        first, last = (edge(run["frames"].iloc[at] for run in runs) for edge, at in ((max, 0), (min, -1)))
+        frames = np.unique(np.linspace(first, max(first, last), points))
+        at_frames = {name: np.array([np.interp(frames, run["frames"], run[name]) for run in runs])
+                     for name in ("updates", "hours", "share", "value")}
+        value = at_frames["value"]
+        found.append(pd.DataFrame({"run": label, "frames": frames} | {
+            name: rows.mean(0) for name, rows in at_frames.items()} | {"low": value.min(0), "high": value.max(0)}))
+    return pd.concat(found, ignore_index=True)
+
+
+def _of_groups(fields: Mapping[str, dict[str, Any]], groups: Mapping[str, str]) -> dict[str, dict[str, Any]]:
+    """The fields of each group; where its runs differ, all values in words, such as the seeds "0, 1, 2"."""
+    found: dict[str, dict[str, Any]] = {}
+    for label in dict.fromkeys(groups.values()):
+        runs = [fields[name] for name, group in groups.items() if group == label]
+        values = {name: list(dict.fromkeys(str(run.get(name, "")) for run in runs)) for run in runs for name in run}
+        found[label] = {name: runs[0].get(name, "") if len(values[name]) == 1 else ", ".join(values[name])
+                        for name in values}
+    return found
+
+
+def _differences(fields: Mapping[str, dict[str, Any]]) -> pd.DataFrame:
+    """A table of the fields in which the runs or groups differ, in the configuration's order."""
     names = dict.fromkeys(field for run_fields in fields.values() for field in run_fields)
     rows = {field: [run_fields.get(field, "") for run_fields in fields.values()] for field in names}
     differing = {field: row for field, row in rows.items() if any(cell != row[0] for cell in row)}
