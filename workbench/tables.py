@@ -110,6 +110,16 @@ def plain(text: str) -> str:
     return printable(text, but="")
 
 
+def as_json(value: Any) -> Any:
+    """The value as JSON has it: NumPy's numbers as Python's, and None for a number that is not finite."""
+    value = value.tolist() if hasattr(value, "tolist") else value
+    if isinstance(value, dict):
+        return {name: as_json(part) for name, part in value.items()}
+    if isinstance(value, list | tuple):
+        return [as_json(part) for part in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value
+
+
 def output(body: str, style: str = "") -> str:
     """`body` as HTML that scrolls where it is too wide, and has no mathematics, even between two dollar signs."""
     return f'<div class="mathjax_ignore" style="overflow-x:auto;{style}">{body}</div>'

@@ -193,7 +193,7 @@ def test_stop(run: wb.Run, kernel: Kernels) -> None:
 HALF_MADE = """
 import os, signal
 from workbench import rundir
-rundir._renamed = lambda *_: os.kill(os.getpid(), signal.SIGSTOP)  # all is written, and has no name yet
+rundir.making._renamed = lambda *_: os.kill(os.getpid(), signal.SIGSTOP)  # all is written, and has no name yet
 """
 
 MAKING = {

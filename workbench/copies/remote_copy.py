@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import re
 import shutil
 import sqlite3
 import threading
@@ -27,10 +26,10 @@ from workbench.copies import served_files
 from workbench.errors import CheckpointCorrupt, InvalidInput, RunNotFound, StorageFailed, WorkbenchError
 from workbench.metrics import copied_rows, schema
 from workbench.rundir import RunDirectory, files, sealed
+from workbench.rundir.record_folder import RECORD_NAME
 
 Ask = Callable[..., Any]  # ask(method, **arguments)
 
-_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}", re.ASCII)
 _TAIL_BYTES = 256 * 1024  # of a log that was not followed from its beginning
 _LARGEST_LOG = 16 * 2**20  # of the copy of a log; a longer one begins anew with its tail
 _LOGS_AT_ONCE = 20
@@ -47,7 +46,7 @@ def identity(path: str, created: object) -> str:
 def folder_of(path: str, created: object) -> Path:
     """Where this machine keeps the copy of the run at that path of its machine. Raises InvalidInput for odd names."""
     name = path.rpartition("/")[2]
-    if not _NAME.fullmatch(name):
+    if not RECORD_NAME.fullmatch(name):
         raise InvalidInput(f"the run at {path!r:.300} has a name that no copy can have. Rename its folder there.")
     return rundir.home() / "remote" / identity(path, created) / name
 

@@ -6,17 +6,14 @@ this directory and reads everything else from it.
 
 from __future__ import annotations
 
-import errno
-import fcntl
 import hashlib
 import os
 import re
 import secrets
-import shutil
 import stat
 import tempfile
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from types import NoneType
@@ -34,14 +31,13 @@ from workbench.errors import (
 from workbench.rundir.files import (
     check_fields,
     check_stays,
-    make_private,
     own,
     read_record,
     whose,
-    without_locks,
     write_atomically,
     write_record,
 )
+from workbench.rundir.making import made_at_once
 from workbench.rundir.record_folder import RecordFolder
 
 __all__ = [
@@ -52,7 +48,6 @@ __all__ = [
 
 ENDED = ("stopped", "finished", "failed")  # states in run.json of a run that is over
 REMOTE = "remote.json"  # of the copy of a run that lives on another machine; see `copies.remote_copy`
-_MAKING = ".making"
 _FIELDS: dict[str, tuple[type, ...]] = {  # of run.json, with the types of their values
     "created": (float, int), "state": (str,), "name": (str,), "config": (dict,), "supervisor_pid": (int, NoneType),
     "error": (dict, NoneType), "parent": (dict, str, NoneType), "preset": (str, NoneType), "code": (dict,),
@@ -356,63 +351,6 @@ def _freeing(path: Path) -> str:
         if RunDirectory(path).read()["state"] == "failed":
             return f" That run failed: wb.attach({path.name!r}).delete() frees its name."
     return ""
-
-
-@contextmanager
-def made_at_once(path: Path) -> Iterator[Path]:
-    """A hidden folder to fill, which becomes `path` when the block ends, and is removed if the block raises.
-
-    A process killed meanwhile leaves no `path`; the next call removes its hidden folder. Raises FileExistsError if
-    there is a `path`.
-    """
-    make_private(path.parent)
-    with _making(path.parent):
-        if path.exists():  # before any work
-            raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), str(path))
-        hidden = path.with_name(f"{_MAKING}-{secrets.token_hex(8)}")
-        hidden.mkdir(mode=0o700)
-        try:
-            yield hidden
-            _renamed(hidden, path)
-        except BaseException:
-            shutil.rmtree(hidden, ignore_errors=True)
-            raise
-
-
-def _renamed(hidden: Path, path: Path) -> None:
-    try:
-        os.rename(hidden, path)
-    except OSError as error:
-        if error.errno in (errno.ENOTEMPTY, errno.EEXIST):  # another process was faster
-            raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), str(path)) from None
-        raise
-
-
-@contextmanager
-def _making(folder: Path) -> Iterator[None]:
-    """A lock shared by all that make something in `folder`; one that is alone removes what killed processes left.
-
-    Raises StorageFailed where the home's file system has no locks.
-    """
-    descriptor = os.open(home() / _MAKING, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-    try:
-        with suppress(BlockingIOError):
-            _flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            for leftover in folder.glob(f"{_MAKING}-*"):
-                shutil.rmtree(leftover, ignore_errors=True)
-        _flock(descriptor, fcntl.LOCK_SH)
-        yield
-    finally:
-        os.close(descriptor)
-
-
-def _flock(descriptor: int, kind: int) -> None:
-    try:
-        fcntl.flock(descriptor, kind)
-    except BlockingIOError:
-        raise
-    except OSError as error:
-        raise without_locks(home(), error) from None
 
 
 def _fill(run: RunDirectory, code: Mapping[str, bytes]) -> None:

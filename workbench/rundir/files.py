@@ -156,6 +156,13 @@ def place_or(folder: Path) -> Path | None:
     return None
 
 
+def free_path(words: str, suffix: str) -> Path:
+    """A path of no file yet in the working directory, named after `words`: "Pong v5", ".mp4" → Pong-v5.mp4."""
+    stem = re.sub(r"[^\w.-]+", "-", words, flags=re.ASCII).strip("-.") or "run"
+    names = (Path.cwd() / f"{stem}{number}{suffix}" for number in ["", *(f"-{at}" for at in range(2, 10_000))])
+    return next(name for name in names if not name.exists())
+
+
 def tail(path: Path, size: int = 4000) -> str:
     """The end of a log, at most `size` bytes, without control characters; "" if it cannot be read."""
     try:

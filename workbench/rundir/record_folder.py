@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from abc import ABC, abstractmethod
 from contextlib import suppress
 from dataclasses import dataclass
@@ -9,6 +10,8 @@ from pathlib import Path
 from typing import Any, ClassVar, Self
 
 from workbench.errors import RunNotFound, StorageFailed, nearest
+
+RECORD_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}", re.ASCII)  # of a run or sweep
 
 
 @dataclass(frozen=True)

@@ -32,6 +32,7 @@ from workbench.errors import (
 from workbench.launchers.contract import Launched, Launcher
 from workbench.metrics.status import RunStatus
 from workbench.rundir import ENDED, Parent, RunDirectory, around, lock, sealed
+from workbench.rundir.record_folder import RECORD_NAME
 from workbench.running import machine_info, waiting
 from workbench.running.choosing import chosen_checkpoint
 from workbench.running.connection import Control, stored_status
@@ -42,7 +43,6 @@ Factory = Callable[..., Any]
 
 _LAST_COPY_S = 660.0  # to storage, of a run that has ended: a minute more than its supervisor takes
 _SUPERVISOR_S = 180.0  # to start on a busy machine, with up to 10 s until the processes of a dead one have ended
-RUN_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
 
 
 # --- checking ---------------------------------------------------------------------------------------------------------
@@ -279,7 +279,7 @@ def note_outage(directory: RunDirectory, url: str) -> None:
 
 def check_name(name: str) -> None:
     """Raises InvalidInput if it cannot name a run."""
-    if not isinstance(name, str) or not RUN_NAME.fullmatch(name):
+    if not isinstance(name, str) or not RECORD_NAME.fullmatch(name):
         raise InvalidInput(
             f"name={name!r} cannot name a run: use up to 100 letters, digits and . _ -, a letter or digit first."
         )

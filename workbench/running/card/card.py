@@ -22,11 +22,11 @@ from workbench.metrics import MetricsReader
 from workbench.metrics.status import RunStatus
 from workbench.metrics.status_facts import FACTS
 from workbench.rundir import RunDirectory
+from workbench.rundir.record_folder import RECORD_NAME
 from workbench.running.card import curve as card_curve
 from workbench.running.card import sections as card_sections
 from workbench.running.card.sections import Row
 from workbench.running.connection import checked, stored_status
-from workbench.running.starting import RUN_NAME
 from workbench.running.tuning import Change, changes
 
 AS_LAUNCHED = "Hyperparameters as launched"  # title of a section
@@ -230,7 +230,7 @@ def _code(record: Mapping[str, Any], config: RunConfig, events: Sequence[Mapping
     return "\n".join(lines)
 
 
-_OF_A_RUN = re.compile(f"{RUN_NAME.pattern}@{NAME.pattern}", re.ASCII)
+_OF_A_RUN = re.compile(f"{RECORD_NAME.pattern}@{NAME.pattern}", re.ASCII)
 
 # Markup of Markdown: a mark anywhere, an underscore at the edge of a word, and the beginning of a list or a line.
 _MARKUP = re.compile(r"[\\`*\[\]|~#$]|(?<![^\W_])_|_(?![^\W_])|^[-+=:]")

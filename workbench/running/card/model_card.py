@@ -8,8 +8,7 @@ from __future__ import annotations
 
 import json
 import math
-import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -28,8 +27,6 @@ from workbench.running.connection import stored_status
 from workbench.tables import counted, plain
 
 FILE, FILM = "README.md", "replay.mp4"  # as Hugging Face's pages look for them
-_PLAIN = re.compile(r"[A-Za-z][A-Za-z0-9 _./-]*")  # text that YAML reads as itself
-_WORDS = {"true", "false", "yes", "no", "on", "off", "null", "y", "n"}
 
 
 def model_card(
@@ -163,23 +160,6 @@ def _metrics(checkpoint: Checkpoint, evaluation: Evaluation | None) -> Iterator[
                "verified": False}
 
 
-def _yaml(value: Any, indent: str = "") -> str:
-    """A mapping, a sequence or a scalar as YAML in block style."""
-    if isinstance(value, Mapping):
-        return "\n".join(f"{indent}{key}:{_below(item, indent)}" for key, item in value.items())
-    if isinstance(value, Sequence) and not isinstance(value, str):
-        return "\n".join(f"{indent}- {_yaml(item, f'{indent}  ').lstrip()}" for item in value)
-    return indent + _scalar(value)
-
-
-def _below(item: Any, indent: str) -> str:
-    nested = isinstance(item, Mapping | list)
-    return f"\n{_yaml(item, f'{indent}  ' if isinstance(item, Mapping) else indent)}" if nested else f" {_scalar(item)}"
-
-
-def _scalar(value: Any) -> str:
-    if not isinstance(value, str):
-        return json.dumps(value)
-    text = plain(value)
-    is_plain = _PLAIN.fullmatch(text) and text.lower() not in _WORDS and not text.endswith(" ")
-    return text if is_plain else json.dumps(text, ensure_ascii=False)
+def _yaml(metadata: Mapping[str, Any]) -> str:
+    """A line for each entry, its value as JSON, which is YAML as well."""
+    return "\n".join(f"{name}: {plain(json.dumps(value, ensure_ascii=False))}" for name, value in metadata.items())

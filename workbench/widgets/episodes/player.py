@@ -7,7 +7,6 @@ plays it without the kernel, and receives it again after a refresh. Films and ot
 from __future__ import annotations
 
 import base64
-import re
 import zlib
 from collections.abc import Sequence
 from functools import partial
@@ -25,6 +24,7 @@ from workbench.playing import action_words
 from workbench.playing.action_bars import domain_of, strip
 from workbench.playing.rollout import Rollout
 from workbench.playing.store import BranchPoint
+from workbench.rundir.files import free_path
 from workbench.tables import number
 from workbench.trajectory import ActionSpec, Array
 from workbench.widgets.episodes import filmstrip
@@ -114,7 +114,8 @@ class RolloutPlayer(anywidget.AnyWidget):  # type: ignore[misc]  # anywidget is 
         if kind not in FORMATS:
             raise InvalidInput(f"{kind!r} is not a kind of film that can be written: choose one of {FORMATS}.")
         rollout = self.rollouts[index]
-        return Path(rollout.save(_free_name(rollout, kind), overlay=overlay))
+        name = f"{rollout.environment.rpartition('/')[2]}-{rollout.checkpoint_frames}-seed{rollout.seed}"
+        return Path(rollout.save(free_path(name, f".{kind}"), overlay=overlay))
 
 
 def title(rollout: Rollout) -> str:
@@ -254,9 +255,3 @@ def _few_frames(rollout: Rollout) -> list[Moment]:
     return moments
 
 
-def _free_name(rollout: Rollout, kind: str) -> Path:
-    """A free path in the notebook's folder, such as Pong-v5-1200000-seed0.mp4."""
-    environment = re.sub(r"\W+", "-", rollout.environment.rpartition("/")[2]).strip("-")
-    stem = f"{environment}-{rollout.checkpoint_frames}-seed{rollout.seed}"
-    names = (Path.cwd() / f"{stem}{suffix}.{kind}" for suffix in ["", *(f"-{n}" for n in range(2, 10_000))])
-    return next(name for name in names if not name.exists())

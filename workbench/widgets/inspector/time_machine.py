@@ -8,7 +8,6 @@ nearest rollout that is stored. Everything is read from the run's files, so a de
 from __future__ import annotations
 
 import html
-import math
 import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
@@ -27,7 +26,7 @@ from workbench.metrics import MetricsReader
 from workbench.playing import store
 from workbench.playing.rollout import Rollout, load
 from workbench.running.checkpoint_list import Owner
-from workbench.tables import number, plain
+from workbench.tables import as_json, number, plain
 from workbench.widgets.episodes import player
 from workbench.widgets.kernel import assets, closing
 from workbench.widgets.views.run_rows import CURVES
@@ -171,7 +170,7 @@ class TimeMachine:
         if not names:
             return
         name = next((name for name in CURVES if name in names), CURVES[0])
-        saved = [{"name": each.path.name, "frames": each.frames, "value": _finite(each.episode_return)}
+        saved = [{"name": each.path.name, "frames": each.frames, "value": as_json(each.episode_return)}
                  for each in sorted(known, key=lambda checkpoint: checkpoint.frames)]
         title = "mean return" if name == CURVES[0] else "return"
         course = {"saved": saved, "fields": fields_of(self._config(), reader.events()), "y": title}
@@ -213,10 +212,6 @@ def _values(now: Any, changes: Sequence[tuple[int, Any, Any]]) -> list[tuple[int
     ordered = sorted(values.items())
     return [ordered[0], *(entry for before, entry in zip(ordered[:-1], ordered[1:], strict=True)
                           if entry[1] != before[1])]
-
-
-def _finite(value: float | None) -> float | None:
-    return None if value is None or not math.isfinite(value) else value
 
 
 def _text(value: Any) -> str:

@@ -11,7 +11,6 @@ import base64
 import hashlib
 import html
 import json
-import re
 import time
 from collections.abc import Iterable, Sequence
 from importlib.metadata import PackageNotFoundError, version
@@ -21,7 +20,7 @@ from typing import Any
 from workbench import imports, tables
 from workbench.errors import InvalidInput, StorageFailed
 from workbench.metrics import History, MetricsReader
-from workbench.rundir import write_atomically
+from workbench.rundir.files import free_path, write_atomically
 from workbench.running.card.card import AS_LAUNCHED, Card
 from workbench.running.connection import checked
 from workbench.running.handle import Run
@@ -48,7 +47,7 @@ def share(run: Run, path: str | Path | None = None) -> Path:
 
     Raises InvalidInput for another ending, RunNotFound, StorageFailed.
     """
-    target = _free_path(run) if path is None else Path(path).expanduser().absolute()
+    target = free_path(run.name, ".html") if path is None else Path(path).expanduser().absolute()
     if target.suffix.lower() not in _SUFFIXES:
         raise InvalidInput(f"{target.name!r} is no name of a page. End it in .html.")
     text = page(run).encode("utf-8", "replace")
@@ -58,13 +57,6 @@ def share(run: Run, path: str | Path | None = None) -> Path:
         raise StorageFailed(f"cannot write {target}: {error.strerror}. Choose another place, or free space "
                             "there.") from None
     return target
-
-
-def _free_path(run: Run) -> Path:
-    """A free path in the working directory, such as pong-vtrace-1.html."""
-    stem = re.sub(r"[^\w.-]+", "-", run.name, flags=re.ASCII).strip("-.") or "run"
-    names = (Path.cwd() / f"{stem}{suffix}.html" for suffix in ["", *(f"-{number}" for number in range(2, 10_000))])
-    return next(name for name in names if not name.exists())
 
 
 def page(run: Run) -> str:

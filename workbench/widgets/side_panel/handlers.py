@@ -17,6 +17,7 @@ from jupyter_server.utils import url_path_join
 from tornado import web
 
 from workbench.errors import RunNotFound, WorkbenchError, printable
+from workbench.rundir.record_folder import RECORD_NAME
 from workbench.widgets.side_panel.overview import Overview
 
 LOOK_S = 20.0  # until a page hears that the disk is slow
@@ -79,8 +80,7 @@ def add_to(application: web.Application) -> None:
     """Adds the panel's addresses to Jupyter's application."""
     shared = {"overview": Overview(), "threads": ThreadPoolExecutor(_THREADS, thread_name_prefix="workbench")}
     base = url_path_join(application.settings["base_url"], "workbench", "api")
-    names = r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}"
     application.add_handlers(r".*$", [
         (url_path_join(base, "overview"), OverviewHandler, shared),
-        (url_path_join(base, rf"(run|sweep)s/({names})/(stop|resume|delete)"), ActionHandler, shared),
+        (url_path_join(base, rf"(run|sweep)s/({RECORD_NAME.pattern})/(stop|resume|delete)"), ActionHandler, shared),
     ])

@@ -7,7 +7,6 @@ only when they change.
 
 from __future__ import annotations
 
-import math
 import threading
 import time
 from collections.abc import Callable, Mapping
@@ -26,6 +25,7 @@ from workbench.running.starting import check_name
 from workbench.sweeping import sweep_folder
 from workbench.sweeping.handle import GOING_ON, Sweep
 from workbench.sweeping.sweep_folder import SweepFolder
+from workbench.tables import as_json
 from workbench.widgets.views.run_rows import POSSIBLE, curve, stamp
 
 Row = dict[str, Any]
@@ -151,7 +151,7 @@ def _read(
             continue
         try:
             check_name(folder.name)  # an archive, or another program, may have made a folder of any name
-            rows[folder] = (mark, _finite(row_of(folder)))
+            rows[folder] = (mark, as_json(row_of(folder)))
         except RunNotFound:
             continue
         except Exception as error:  # one damaged run must not hide the others
@@ -270,12 +270,3 @@ def _short(text: str) -> str:
     """Its beginning, on one line and without what commands a terminal."""
     line = " ".join(printable(str(text)[:_LONGEST]).split())
     return line if len(str(text)) <= _LONGEST else f"{line}…"
-
-
-def _finite(value: Any) -> Any:
-    """The same with None for numbers that JSON does not have."""
-    if isinstance(value, float) and not math.isfinite(value):
-        return None
-    if isinstance(value, dict):
-        return {name: _finite(part) for name, part in value.items()}
-    return [_finite(part) for part in value] if isinstance(value, list | tuple) else value

@@ -7,7 +7,6 @@ thread, one at a time, and their errors appear under the row.
 
 from __future__ import annotations
 
-import math
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -17,6 +16,7 @@ from typing import Any, Literal
 import anywidget
 import traitlets
 
+from workbench.tables import as_json
 from workbench.widgets.kernel import assets
 from workbench.widgets.kernel.refresher import Actions
 
@@ -114,7 +114,7 @@ class RowTable(anywidget.AnyWidget):  # type: ignore[misc]  # anywidget has no t
         are possible now (default: all); "note", a text under it; "bad", whether the note is an error (default: True).
         """
         with self._guard:
-            self._rows = {str(row["key"]): {name: _plain(value) for name, value in row.items()} for row in rows}
+            self._rows = {str(row["key"]): {name: as_json(value) for name, value in row.items()} for row in rows}
             for by_key in (self._failed, self._workers):
                 for key in [key for key in by_key if key not in self._rows and key not in self._doing]:
                     del by_key[key]
@@ -196,12 +196,3 @@ class RowTable(anywidget.AnyWidget):  # type: ignore[misc]  # anywidget has no t
         if key in self._failed:
             return {**row, "note": self._failed[key], "bad": True}
         return row
-
-
-def _plain(value: Any) -> Any:
-    """The cell as JSON: NumPy's numbers as Python's, a number that is not finite as None."""
-    if hasattr(value, "tolist"):
-        value = value.tolist()
-    if isinstance(value, (list, tuple)):
-        return [_plain(item) for item in value]
-    return None if isinstance(value, float) and not math.isfinite(value) else value

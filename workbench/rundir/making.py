@@ -1,0 +1,73 @@
+"""Makes a folder of the home, such as a run's, all at once or not at all."""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import os
+import secrets
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+from workbench.rundir.files import make_private, without_locks
+
+_MAKING = ".making"
+
+
+@contextmanager
+def made_at_once(path: Path) -> Iterator[Path]:
+    """A hidden folder to fill, which becomes `path` when the block ends, and is removed if the block raises.
+
+    A process killed meanwhile leaves no `path`; the next call removes its hidden folder. Raises FileExistsError if
+    there is a `path`.
+    """
+    make_private(path.parent)
+    with _making(path.parent):
+        if path.exists():  # before any work
+            raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), str(path))
+        hidden = path.with_name(f"{_MAKING}-{secrets.token_hex(8)}")
+        hidden.mkdir(mode=0o700)
+        try:
+            yield hidden
+            _renamed(hidden, path)
+        except BaseException:
+            shutil.rmtree(hidden, ignore_errors=True)
+            raise
+
+
+def _renamed(hidden: Path, path: Path) -> None:
+    try:
+        os.rename(hidden, path)
+    except OSError as error:
+        if error.errno in (errno.ENOTEMPTY, errno.EEXIST):  # another process was faster
+            raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), str(path)) from None
+        raise
+
+
+@contextmanager
+def _making(folder: Path) -> Iterator[None]:
+    """A lock shared by all that make something in `folder`; one that is alone removes what killed processes left.
+
+    Raises StorageFailed where the home's file system has no locks.
+    """
+    descriptor = os.open(folder.parent / _MAKING, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    try:
+        with suppress(BlockingIOError):
+            _flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB, folder)
+            for leftover in folder.glob(f"{_MAKING}-*"):
+                shutil.rmtree(leftover, ignore_errors=True)
+        _flock(descriptor, fcntl.LOCK_SH, folder)
+        yield
+    finally:
+        os.close(descriptor)
+
+
+def _flock(descriptor: int, kind: int, folder: Path) -> None:
+    try:
+        fcntl.flock(descriptor, kind)
+    except BlockingIOError:
+        raise
+    except OSError as error:
+        raise without_locks(folder, error) from None
