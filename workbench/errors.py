@@ -146,9 +146,9 @@ class UnknownName(InvalidInput):
         cls, kind: str, name: object, known_names: Iterable[str], remedy: str = "",
         synonyms: Mapping[str, str] | None = None,
     ) -> UnknownName:
-        """The error for `name`, which is none of the known names of a `kind`."""
+        """The error for `name`, which is none of the known names of a `kind`; `remedy` may say what lists them."""
         names = sorted(set(known_names) - {str(name)})
-        if not (hint := nearest(name, names, synonyms)):
+        if not (hint := nearest(name, names, synonyms)) and (len(names) <= _SHOWN or not remedy):
             rest = f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
             hint = f" Known: {', '.join(names[:_SHOWN])}{rest}." if names else ""
         error = cls(f"unknown {kind} {name!r}.{hint}{' ' + remedy if remedy else ''}")

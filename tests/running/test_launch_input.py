@@ -28,6 +28,7 @@ from workbench.errors import (
     RunExists,
     RunNotFound,
     UnknownName,
+    WrongType,
 )
 
 
@@ -39,6 +40,9 @@ from workbench.errors import (
         ("Breakout-v5", {}, UnknownName, "Did you mean 'ALE/Breakout-v5'"),  # not Breakout-v4, which is refused
         ("breakout", {}, UnknownName, "Did you mean 'ALE/Breakout-v5'"),
         ("CartPole-v1", {"algorithm": "vtrce"}, UnknownName, "Did you mean 'vtrace'"),
+        ("CartPole-v1", {"algorithm": "PPO"}, UnknownName, "Did you mean 'ppo'"),
+        ("CartPole-v1", {"algorithm": "DQN"}, UnknownName, "Did you mean 'r2d2'"),
+        ("CartPole-v1", {"precision": True}, WrongType, "must be one of 'auto', 'fp32', 'bf16', not bool"),
         ("CartPole-v1", {"learning_rat": 1e-3}, UnknownName, "Did you mean 'learning_rate'"),
         ("CartPole-v1", {"network": "natur"}, UnknownName, "Did you mean 'nature'"),
         ("CartPole-v1", {"launcher": "locl"}, UnknownName, "Did you mean 'local'"),
@@ -52,7 +56,8 @@ from workbench.errors import (
         ("CartPole-v1", {"checkpoint": "no-such-run"}, RunNotFound, "no-such-run"),
         ("CartPole-v1", {"wrappers": 3}, InvalidInput, "wrappers=3 must be a list of wrappers"),
         ("CartPole-v1", {"environment_options": 3}, InvalidInput, "environment_options=3 must be a dict"),
-        ("CartPole-v1", {"no_such_field": 3}, UnknownName, r"Known: actor_cpus, .* and \d+ more"),
+        ("CartPole-v1", {"no_such_field": 3}, UnknownName, r"unknown hyperparameter 'no_such_field'\. "
+                                                           r"wb\.fields\('vtrace'\) lists them\.$"),
         (lambda size=3: None, {"environment_options": {"siez": 4}}, UnknownName, "unknown option.*Did you mean 'size'"),
         ("CartPole-v1", {"n_envs": 4}, UnknownName, "Did you mean 'envs_per_actor'"),
         ("CartPole-v1", {"algorithm": "sac", "buffer_size": 4}, UnknownName, "Did you mean 'replay_size'"),

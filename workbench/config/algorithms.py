@@ -11,6 +11,7 @@ from pathlib import Path
 from types import ModuleType
 
 from workbench.config.hyperparameters import LearningConfig
+from workbench.errors import UnknownName
 
 _FOLDER = Path(__file__).parents[1] / "algorithms"
 _USUAL = "vtrace"  # what learns where no algorithm is named
@@ -32,3 +33,12 @@ def _found() -> dict[str, type[LearningConfig]]:
 
 ALGORITHMS = _found()
 DEFAULT = next(iter(ALGORITHMS))
+
+
+def unknown_algorithm(name: object) -> UnknownName:
+    """The error for a name that no algorithm has, with the nearest one, or one that does most like what has that name
+    elsewhere."""
+    word = str(name).lower()
+    like = next((ours for ours, config in ALGORITHMS.items() if word in (ours, *config.relatives)), "")
+    return UnknownName.among("algorithm", str(name), ALGORITHMS, "One of your own is given in Python, as its class.",
+                             {str(name): like})

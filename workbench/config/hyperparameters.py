@@ -28,12 +28,14 @@ class LearningConfig:
     Attributes:
         trains_on: which data, in words.
         search: what a sweep searches where no space is given, as `wb.sweep` takes it.
+        relatives: names of algorithms that are not here, to which this one is the nearest.
         metrics: what the metrics of the loss mean, and their units, by name. A subclass describes those it adds or
             changes.
     """
 
     trains_on: ClassVar[str] = "each unroll once"
     search: ClassVar[Mapping[str, Any]] = {"learning_rate": (1e-5, 1e-2)}
+    relatives: ClassVar[tuple[str, ...]] = ()
     metrics: ClassVar[Mapping[str, tuple[str, str]]] = {
         "loss": ("what the optimizer minimises: the sum of the weighted terms", ""),
         "gradient_norm": ("global norm of the gradient, before it is clipped", ""),

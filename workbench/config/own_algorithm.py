@@ -23,7 +23,7 @@ from collections.abc import Iterator, Mapping
 from functools import lru_cache
 from typing import Any
 
-from workbench.config.algorithms import ALGORITHMS
+from workbench.config.algorithms import ALGORITHMS, unknown_algorithm
 from workbench.config.hyperparameters import DemonstrationsConfig, EpochsConfig, LearningConfig, ReplayConfig
 from workbench.config.settings import GROUPS, KINDS, Setting, annotation_text, settings
 from workbench.errors import AlgorithmFailed, InvalidInput, OutOfBounds, UnknownName, printable
@@ -50,8 +50,7 @@ def named_algorithm(algorithm: Any, *, taken: Mapping[str, Any]) -> tuple[str, d
     """
     if isinstance(algorithm, str):
         if algorithm not in ALGORITHMS:
-            raise UnknownName.among("algorithm", algorithm, ALGORITHMS, "One of your own is given in Python, "
-                                    "as its class.")
+            raise unknown_algorithm(algorithm)
         return algorithm, {}
     if not (isinstance(algorithm, type) and any((each.__module__, each.__name__) == _ALGORITHM
                                                 for each in algorithm.__mro__)):

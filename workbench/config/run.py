@@ -8,7 +8,7 @@ from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from typing import Any
 
-from workbench.config.algorithms import ALGORITHMS, DEFAULT
+from workbench.config.algorithms import ALGORITHMS, DEFAULT, unknown_algorithm
 from workbench.config.hyperparameters import DemonstrationsConfig, LearningConfig, ReplayConfig
 from workbench.config.own_algorithm import config_class
 from workbench.config.ports import check_ports
@@ -298,7 +298,7 @@ def hyperparameters_of(algorithm: str, own: Any = None) -> type[LearningConfig]:
     if own not in (None, {}):
         return config_class(json.dumps(own, sort_keys=True))
     if algorithm not in ALGORITHMS:
-        raise UnknownName.among("algorithm", str(algorithm), ALGORITHMS)
+        raise unknown_algorithm(algorithm)
     return ALGORITHMS[algorithm]
 
 
@@ -307,7 +307,8 @@ def _split(algorithm: str, kind: type, fields: dict[str, Any]) -> tuple[dict[str
     own, theirs = settings(RunConfig), settings(kind)
     for name in fields:
         if name not in own and name not in theirs:
-            raise unknown_field(name, [*own, *theirs], algorithm=algorithm)
+            listing = f"wb.fields({algorithm!r}) lists them." if algorithm in ALGORITHMS else ""
+            raise unknown_field(name, [*own, *theirs], listing, algorithm=algorithm)
     return ({k: v for k, v in fields.items() if k in own}, {k: v for k, v in fields.items() if k in theirs})
 
 

@@ -86,7 +86,8 @@ class Setting:
         but = "" if is_number and self.kind is int else f", not {words}"
         fits = type(self.default) is self.kind and self.kind is not dict  # a wrong default is no example
         example = f" For example: {self.name}={self.default!r}." if fits else ""
-        return WrongType(f"{self.name}={value!r:.100} must be {_IN_WORDS[self.kind]}{but}.{example}")
+        kind = f"one of {', '.join(map(repr, self.choices))}" if self.choices else _IN_WORDS[self.kind]
+        return WrongType(f"{self.name}={value!r:.100} must be {kind}{but}.{example}")
 
     def _check_bounds(self, value: float) -> None:
         low = -math.inf if self.low is None else self.low

@@ -46,7 +46,7 @@ def answer_of(
     command, environment = command_of(entry, request)
     its_end, our_end = os.pipe()  # see wire.lifeline
     try:
-        with imports.meanwhile(f"{what}: a process is starting, and plays…"):
+        with imports.meanwhile(f"{what}: under way in a process of its own…"):
             process = subprocess.run(
                 command, env=environment, stdin=its_end, capture_output=True, text=True, timeout=timeout_s,
                 cwd=place_or(rundir.home()),

@@ -37,7 +37,8 @@ class ChangeEvents:
         self.record_resumption()
         old, new = ({name: config.value(name) for name in names} for config in (before, after))
         if changed := [name for name in names if old[name] != new[name]]:
-            self._event(kind, ", ".join(f"{name} {old[name]} → {new[name]}" for name in changed),
+            undo = "undo: " if more.get("undoes") is not None else ""
+            self._event(kind, undo + ", ".join(f"{name} {old[name]} → {new[name]}" for name in changed),
                         old={name: old[name] for name in changed}, new={name: new[name] for name in changed}, **more)
         return {"old": old, "new": new}
 

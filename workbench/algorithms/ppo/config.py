@@ -16,6 +16,7 @@ _PAPER = "PPO, arXiv 1707.06347"
 class PPOConfig(RegularizationFields, BaselineFields, EpochsConfig):
     """Hyperparameters of PPO (Schulman et al. 2017, arXiv 1707.06347); a round is 1,024 steps, as there on Atari."""
 
+    relatives: ClassVar[tuple[str, ...]] = ("appo", "trpo")
     search: ClassVar[Mapping[str, Any]] = {
         "learning_rate": (3e-5, 3e-3), "entropy_cost": (1e-4, 3e-2), "clip": [0.1, 0.2, 0.3]}
     metrics: ClassVar[Mapping[str, tuple[str, str]]] = {

@@ -17,6 +17,7 @@ _SEED_R2D2 = "SEED r2d2/learner.py; Kapturowski et al. 2019"
 class R2D2Config(ReplayConfig):
     """Hyperparameters of R2D2 (Kapturowski et al. 2019, "Recurrent experience replay"), as SEED RL runs it."""
 
+    relatives: ClassVar[tuple[str, ...]] = ("dqn", "rainbow", "apex", "qrdqn")
     search: ClassVar[Mapping[str, Any]] = {
         "learning_rate": (3e-5, 1e-3), "target_update_period": (100, 2500), "replay_ratio": (0.25, 4.0)}
     metrics: ClassVar[Mapping[str, tuple[str, str]]] = {

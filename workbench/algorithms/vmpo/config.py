@@ -22,6 +22,7 @@ class VMPOConfig(BaselineFields, EpochsConfig):
     policy are minibatches, its actors' policy publish="round".
     """
 
+    relatives: ClassVar[tuple[str, ...]] = ("mpo",)
     search: ClassVar[Mapping[str, Any]] = {
         "learning_rate": (3e-5, 3e-3), "epochs": [1, 3, 10], "temperature_bound": (0.01, 1.0)}
     metrics: ClassVar[Mapping[str, tuple[str, str]]] = {

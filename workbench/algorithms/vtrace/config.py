@@ -14,6 +14,7 @@ from workbench.config.settings import setting, with_default
 class VTraceConfig(RegularizationFields, BaselineFields, LearningConfig):
     """Hyperparameters of V-trace (IMPALA, Espeholt et al. 2018, arXiv 1802.01561; SEED RL, arXiv 1910.06591)."""
 
+    relatives: ClassVar[tuple[str, ...]] = ("a2c", "a3c", "impala")
     search: ClassVar[Mapping[str, Any]] = {  # IMPALA table D.1
         "learning_rate": (5e-6, 5e-3), "entropy_cost": (5e-5, 1e-2)}
     metrics: ClassVar[Mapping[str, tuple[str, str]]] = {
