@@ -22,6 +22,7 @@ from workbench.running import waiting
 from workbench.running.connection import Control, checked, stored_status
 
 END_S = 60.0  # for the processes of a run that failed
+_LAST_S = 5.0  # for those of a run that says it has ended
 
 
 def delete(directory: RunDirectory) -> Path:
@@ -32,7 +33,7 @@ def delete(directory: RunDirectory) -> Path:
     """
     checked(directory).check_own()
     with lock.held(lock.of_start(directory), wait_s=lock.LOOK_S) as mine:  # so that no process starts it meanwhile
-        if not mine or lock.is_held(lock.of_supervisor(directory)):
+        if not mine or _is_alive(directory):
             raise RunAlive(_refusal(directory))
         return moved(directory.path, rundir.trash())
 
@@ -67,12 +68,25 @@ def moved(path: Path, trash: Path) -> Path:
     return target
 
 
-def _refusal(directory: RunDirectory) -> str:
-    name = directory.name
+def _is_alive(directory: RunDirectory) -> bool:
+    """Whether a process of the run lives; a run that has ended has a moment for its last ones."""
+    deadline = time.monotonic() + _LAST_S
+    while held := lock.is_held(lock.of_supervisor(directory)):
+        if time.monotonic() > deadline or _state(directory) not in ENDED:
+            break
+        time.sleep(0.05)
+    return held
+
+
+def _state(directory: RunDirectory) -> str:
     try:
-        state = stored_status(directory).state
+        return stored_status(directory).state
     except WorkbenchError:  # its files are damaged, but it has processes
-        state = "alive"
+        return "alive"
+
+
+def _refusal(directory: RunDirectory) -> str:
+    name, state = directory.name, _state(directory)
     if state in ENDED:
         return f"{name} was not deleted: its processes are still ending. Try again in a moment."
     return f"{name} was not deleted: it is {state}. Stop it first: wb.attach({name!r}).stop()."

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from workbench.checkpoints import Checkpoint
-from workbench.errors import WorkbenchError
+from workbench.errors import WorkbenchError, printable
 from workbench.playing.evaluating import evaluation_log
 from workbench.playing.evaluating.evaluation import Evaluation
 from workbench.rundir import RunDirectory, home, of_checkpoint
@@ -24,7 +24,7 @@ from workbench.running.card import sections
 from workbench.running.card.card import Section, card, escaped, fenced
 from workbench.running.card.sections import Row
 from workbench.running.connection import stored_status
-from workbench.tables import counted, plain
+from workbench.tables import counted
 
 FILE, FILM = "README.md", "replay.mp4"  # as Hugging Face's pages look for them
 
@@ -161,5 +161,7 @@ def _metrics(checkpoint: Checkpoint, evaluation: Evaluation | None) -> Iterator[
 
 
 def _yaml(metadata: Mapping[str, Any]) -> str:
-    """A line for each entry, its value as JSON, which is YAML as well."""
-    return "\n".join(f"{name}: {plain(json.dumps(value, ensure_ascii=False))}" for name, value in metadata.items())
+    """The entries with their values as JSON, which is YAML as well."""
+    values = {name: json.dumps(value, ensure_ascii=False, indent=2) for name, value in metadata.items()}
+    text = "\n".join(f"{name}: {value}".replace("\n", "\n  ") for name, value in values.items())
+    return printable(text, but="\n")
