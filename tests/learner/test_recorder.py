@@ -14,6 +14,7 @@ from workbench.learner.metrics.meters import Meters
 from workbench.learner.metrics.recorder import EpisodeLog, compiler, hint, latencies, memory, shares
 from workbench.learner.run_state import Clock
 from workbench.metrics import MetricsReader, MetricsWriter, Progress
+from workbench.metrics.status import without_end
 from workbench.metrics.writer import Episode
 
 QUIET = {"environments": 0.1, "wire": 0.1, "batch_wait": 0.1, "inference": 0.1, "queue_blocked": 0.0, "training": 0.1,
@@ -64,6 +65,13 @@ def test_latencies_are_means_in_ms_and_a_group_larger_than_a_batch_fills_it():
 )
 def test_the_hint_names_what_is_waited_for(changed, says):
     assert says in hint({**QUIET, **changed}, on_cpu=True, parameters=10**6)
+
+
+def test_no_end_of_an_episode_is_said_after_the_longest_game_of_atari():
+    assert not without_end(steps=26_999 * 8, episodes=0, environments=8)
+    assert not without_end(steps=27_000 * 8, episodes=1, environments=8)
+    said = without_end(steps=27_000 * 8, episodes=0, environments=8)
+    assert said.startswith("no episode has ended in 27,000 steps of each environment") and "TimeLimit" in said
 
 
 @pytest.mark.parametrize(("on_cpu", "parameters", "idle_cores", "says", "keeps_silent_of"), [

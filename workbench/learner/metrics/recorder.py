@@ -31,7 +31,7 @@ from workbench.learner.training.data_parallel import Learners
 from workbench.metrics import MetricsReader, MetricsWriter, Progress
 from workbench.metrics.bottleneck import limit
 from workbench.metrics.collapse import EPISODES, judged_by
-from workbench.metrics.status import ActorStatus, LearnerStatus, parts_from_json
+from workbench.metrics.status import ActorStatus, LearnerStatus, parts_from_json, without_end
 from workbench.metrics.writer import Episode
 from workbench.rundir import RunDirectory
 from workbench.wire.endpoints import learner_name, reaching
@@ -316,6 +316,7 @@ class Recorder:
         for name, (bins, counts) in activity.histograms.items():
             self._writer.distribution(name, progress, bins, counts)
         unrolls, capacity = activity.kept or (None, None)
+        environments = state.config.actors * state.config.envs_per_actor
         numbers: dict[str, Any] = {
             **counters, **speeds, **episodes, **memory(scalars, accelerator_total_gb=total_gb)}
         self.status = LearnerStatus(
@@ -325,9 +326,9 @@ class Recorder:
             compiler=compiler(scalars, learner.device.matrices),
             actors=parts_from_json(ActorStatus, activity.actors), bottleneck=parts,
             warning=self._commit(),
-            hint=hint(parts, on_cpu=learner.device.kind == "cpu", idle_cores=self._idle_cores.sample(),
-                      parameters=sum(one.numel() for one in learner.trainer.network.parameters()),
-                      threads=learner.threads),
+            hint=without_end(steps=progress.steps, episodes=episodes["episodes"], environments=environments) or hint(
+                parts, on_cpu=learner.device.kind == "cpu", idle_cores=self._idle_cores.sample(),
+                parameters=sum(one.numel() for one in learner.trainer.network.parameters()), threads=learner.threads),
         )
 
     def _commit(self) -> str:

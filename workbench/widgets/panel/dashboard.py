@@ -16,7 +16,7 @@ import numpy as np
 from workbench.metrics import History
 from workbench.metrics.flights import STAGES
 from workbench.metrics.meanings import described
-from workbench.metrics.status import RunStatus
+from workbench.metrics.status import RunStatus, without_end
 from workbench.rundir import RunDirectory
 from workbench.tables import number
 from workbench.widgets.charts import charts
@@ -160,6 +160,12 @@ def _histogram(name: str, x: str) -> Draw:
     return lambda now, title, axis: charts.histogram(*now.histograms[name], title=title, x=x)
 
 
+def _before_returns(now: Snapshot) -> str:
+    environments = now.config.actors * now.config.envs_per_actor
+    long = without_end(steps=now.status.steps, episodes=now.status.episodes, environments=environments)
+    return long or "no episode has ended yet"
+
+
 def _before_losses(now: Snapshot) -> str:
     if "replay_min_size" not in now.config.all_settings():
         return "no update yet"
@@ -230,7 +236,7 @@ WAITS = {"batch_wait_ms": "batch wait", "inference_ms": "inference", "update_ms"
 LIFE = {f"life_{stage}_s": stage for stage in STAGES}
 MEMORY = {"accelerator_memory_gb": "accelerator", "learner_memory_gb": "learner", "memory_gb": "machine"}
 SLOTS = {
-    "returns": Slot("Episode return", _returns, RETURNS, awaited=lambda now: "no episode has ended yet"),
+    "returns": Slot("Episode return", _returns, RETURNS, awaited=_before_returns),
     "scores": Slot("Episode score", _scores, SCORES),
     "speed": Slot("Speed", _speed, tuple(SPEEDS), awaited=lambda now: "no measurement yet"),
     "losses": Slot("Losses", _losses, ("td_error", *LOSSES), awaited=_before_losses),
