@@ -78,7 +78,7 @@ def play_episodes(
 
 def _evaluate(
     checkpoint: str, trust_code: bool, episodes: int, seed: int, greedy: bool, protocol: str | None, starts: str | None,
-    max_steps: int,
+    max_steps: int = LONGEST_EPISODE,
 ) -> dict[str, Any]:
     source = checkpoints.at(Path(checkpoint), trust_code=trust_code)
     spec = source.spec
