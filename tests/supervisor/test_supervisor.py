@@ -114,6 +114,15 @@ def test_a_run_that_goes_on_has_its_counters_and_means_before_its_learner_says_a
     assert (status.state, status.frames, status.episode_return) == ("stopped", 800, 12.5)
 
 
+def test_the_mean_of_the_last_checkpoint_takes_part_in_the_best(supervisor: Supervisor, run: RunDirectory) -> None:
+    supervisor._note_return(LearnerStatus(frames=700, episode_return=9.0, episodes_in_mean=50))
+    meta = {"steps": 200, "updates": 8, "time_s": 3.0, "means": {"episode_return": 11.0, "episodes_in_mean": 60}}
+    checkpoints.write(run.checkpoints, frames=800, groups={"model": {}}, meta=meta, requested=False)
+    supervisor._close(Outcome("finished", "at its end"))
+    status = stored_status(run)
+    assert (status.episode_return, status.best_return, status.best_return_frames) == (11.0, 11.0, 800)
+
+
 def test_a_pause_that_takes_long_keeps_nobody_from_hearing_the_learner(
     supervisor: Supervisor, learner: Learner
 ) -> None:

@@ -293,14 +293,15 @@ class Supervisor:
                 if flood not in floods:
                     self.event("error", flood)
             if status is not None:
-                self._budget.note_status(self.config, status)
-                self._note_course(status)
+                self._note_return(status)
                 self.changes.record_resumption()  # now that events have a progress
             if follow:
                 self._follow(phase)
 
-    def _note_course(self, status: LearnerStatus) -> None:
-        """Follow the mean return; once for each collapse, and for each recovery from one, record an event."""
+    def _note_return(self, status: LearnerStatus) -> None:
+        """Follow the mean return and the best one; once for each collapse, and for each recovery from one, record an
+        event."""
+        self._budget.note_status(self.config, status)
         before, self._course = self._course, followed(self._course, status)
         if self._course.collapsed and not before.collapsed:
             self.event("collapse", f"{self._counted().collapse}. run.rescue() forks the best checkpoint with half the "
@@ -394,7 +395,7 @@ class Supervisor:
             self.state, self._outcome = outcome.state, outcome
             if last is not None and last.frames >= self._tracker.progress.frames:
                 self._tracker.status = last_checkpoint.at(last, self._tracker.known)
-                self._note_course(self._tracker.status)
+                self._note_return(self._tracker.status)
         data = {"error": outcome.error} if outcome.error else {}
         self.event(outcome.state if outcome.state != "stopped" else "stop", outcome.message, **data)
         deadline = time.monotonic() + _OUTCOME_S
