@@ -97,6 +97,21 @@ leaves the run as it was. `run.fork(algorithm=Reinforce)` tries a mended class i
 A run gets a module as its file is at the launch. Restart the kernel, or `importlib.reload` the module, after an edit:
 a launch says which functions are not those that you imported, and is refused where fields differ.
 
+A variation of one that ships derives from its class, and has its fields, schedule and metrics:
+
+```python
+from workbench.algorithms.ppo.agent import PPO
+
+class Bonus(PPO):
+    class Config(PPO.Config):
+        bonus: float = wb.setting(0.1, "reward of each step beside the environment's", low=0.0, high=10.0, live=True)
+
+    def rewards(self, batch, config):
+        return super().rewards(batch, config) + config.bonus
+
+wb.launch("CartPole-v1", algorithm=Bonus, preset="classic")   # as PPO is launched there; else by its own defaults
+```
+
 Parts may learn at rates of their own. Here a live field says how much faster the value learns than the policy:
 
 ```python

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import inspect
 import json
 import re
@@ -12,6 +13,7 @@ import pytest
 
 import workbench as wb
 from workbench.config import ALGORITHMS, RunConfig, settings
+from workbench.config.algorithms import only_class
 from workbench.config.own_algorithm import ARGUMENTS, check_described, config_class, described
 from workbench.errors import AlgorithmFailed, InvalidInput, NotLive, OutOfBounds, RunFailed, UnknownName, WrongType
 from workbench.playing.evaluating import evaluation_log
@@ -234,6 +236,33 @@ def test_a_class_may_be_called_anything(home: Path, name: str, run: str) -> None
     assert f"{stem_for(config)}-1" == run and config.algorithm == name[:100]
     assert eval(repr(config), {"RunConfig": RunConfig}) == config
     check_name(run)
+
+
+@pytest.mark.parametrize("name", ALGORITHMS)
+def test_a_variation_of_a_shipped_algorithm_has_its_fields_and_keeps_the_rules(name: str) -> None:
+    agent = importlib.import_module(f"workbench.algorithms.{name}.agent")
+    shipped = only_class(agent, wb.Algorithm)
+    varied = type("Varied", (shipped,), {"__module__": __name__})
+    own = wb.fields(varied)
+    assert {row.name for row in own} == {row.name for row in wb.fields(name)}
+    assert {row.name: row.setting.default for row in own} == {
+        row.name: row.setting.default for row in wb.fields(name)}
+    assert "breaks no rule" in repr(wb.check_algorithm(varied))
+
+
+def test_a_variation_has_a_preset_of_the_shipped_algorithm_only_where_it_is_named(home: Path) -> None:
+    from workbench.algorithms.ppo.agent import PPO
+
+    class Faster(PPO):
+        class Config(PPO.Config):
+            learning_rate: float = 2e-3
+
+    for preset, epochs, rate in ((None, 4, 2e-3), ("none", 4, 2e-3), ("classic", 10, 1e-3)):
+        config, _, used = checked_config("CartPole-v1", Faster, None, preset, (), {})
+        assert (used, config.value("epochs"), config.value("learning_rate")) == (
+            preset if preset == "classic" else None, epochs, rate)
+    with pytest.raises(InvalidInput, match="not for one of your own that derives from none of them. Give the fields"):
+        checked_config("CartPole-v1", Bonus, None, "classic", (), {})
 
 
 def test_a_class_called_as_a_shipped_algorithm_gets_no_preset_of_it(home: Path) -> None:

@@ -178,7 +178,7 @@ class Algorithm:
     `config` is the algorithm's live configuration at each call.
 
     Attributes:
-        Config: the class of its hyperparameters, where a user wrote the algorithm.
+        Config: the class of its hyperparameters.
         actions: the kinds of actions that it chooses (`trajectory.ACTION_KINDS`).
         histogram_edges: of `Loss.samples`, ascending; samples beyond them are clipped.
         overlap: steps that consecutive unrolls share beyond the one that every unroll shares, such as a burn-in.

@@ -63,6 +63,12 @@ def named_algorithm(algorithm: Any, *, taken: Mapping[str, Any]) -> tuple[str, d
     return algorithm.__name__[:100], described(config, taken=taken)
 
 
+def varied(algorithm: type) -> str:
+    """The algorithm that ships of which a user's class is a variation, deriving from its class; "" for no such one."""
+    modules = [each.__module__ for each in algorithm.__mro__]
+    return next((name for name in ALGORITHMS if f"workbench.algorithms.{name}.agent" in modules), "")
+
+
 def described(config: type, *, taken: Mapping[str, Any]) -> dict[str, Any]:
     """Plain data of which `config_class` makes the configuration class again.
 

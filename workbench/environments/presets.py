@@ -235,7 +235,8 @@ def preset_of(environment: str, name: str | None, *, algorithm: str) -> Preset |
     if name not in by_name:
         raise UnknownName.among(f"preset of {environment}", str(name), [*by_name, NONE])
     if algorithm not in by_name[name].algorithms:
-        raise InvalidInput(f"preset={name!r} is for {', '.join(by_name[name].algorithms)}, not for {algorithm!r}.")
+        other = repr(algorithm) if algorithm else "one of your own that derives from none of them. Give the fields"
+        raise InvalidInput(f"preset={name!r} is for {', '.join(by_name[name].algorithms)}, not for {other}.")
     return by_name[name]
 
 

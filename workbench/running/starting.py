@@ -15,7 +15,7 @@ from typing import Any
 
 from workbench import checkpoints, environments, imports, launchers, rundir
 from workbench.config import NETWORKS, RunConfig, settings
-from workbench.config.own_algorithm import misspelt, named_algorithm
+from workbench.config.own_algorithm import misspelt, named_algorithm, varied
 from workbench.environments.adapters import code_by_value, edited_modules, sent_modules
 from workbench.environments.adapters.wrapping import Wrapped, Wrapper, checked_wrappers
 from workbench.environments.presets import NONE, preset_of, with_preset
@@ -68,7 +68,7 @@ def checked_config(
         raise InvalidInput("own_algorithm describes a class, and is set by it. Give algorithm=YourClass.")
     for new, known in misspelt(own).items() if own else ():
         notify(f"{name}.Config.{new} is a new field, beside {known}, which keeps its default.")
-    of_preset = "" if own else name
+    of_preset = name if isinstance(algorithm, str) else varied(algorithm) if preset else ""  # its defaults are its own
     if factory is None:
         environments.check_name(label, fields.get("environment_options"))  # before its preset is read
     elif preset not in (None, NONE):

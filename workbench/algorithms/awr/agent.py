@@ -18,6 +18,7 @@ class AWR(RegularizedAlgorithm):
     replay. Importance ratios play no part.
     """
 
+    Config = AWRConfig
     histogram_edges = {"weight": tuple(10.0 ** (power / 10) for power in range(-30, 31))}
 
     def loss(self, network: Network, *, batch: Batch, config: AWRConfig) -> Loss:

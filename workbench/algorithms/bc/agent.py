@@ -16,6 +16,8 @@ from workbench.trajectory import NO_DISCOUNT, EnvironmentSpec, Flags
 class BC(Algorithm):
     """Behaviour cloning: the likelihood of the demonstrated actions (Pomerleau 1991, Neural Computation 3(1))."""
 
+    Config = BCConfig
+
     def __init__(self, config: BCConfig, *, spec: EnvironmentSpec) -> None:
         super().__init__(config, spec=spec)
         self.overlap = config.burn_in

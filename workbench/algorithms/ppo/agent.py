@@ -20,6 +20,7 @@ _KL_MARGIN = 1.5  # times the target, as in Spinning Up and Stable-Baselines3
 class PPO(RegularizedAlgorithm):
     """Proximal policy optimization (Schulman et al. 2017, arXiv 1707.06347)."""
 
+    Config = PPOConfig
     histogram_edges = {
         "importance_ratio": tuple(10.0 ** (power / 20) for power in range(-20, 21))
     }

@@ -28,6 +28,7 @@ from workbench.trajectory import NO_DISCOUNT, Array, EnvironmentSpec, FieldSpec,
 class R2D2(Algorithm):
     """Recurrent experience replay (Kapturowski et al. 2019), as in SEED RL."""
 
+    Config = R2D2Config
     actions = ("categorical",)
     values_finals = True
     histogram_edges = {

@@ -34,6 +34,7 @@ class SAC(Algorithm):
     step does.
     """
 
+    Config = SACConfig
     actions = ("categorical", "tanh_normal")
     values_finals = True
     histogram_edges = {

@@ -28,6 +28,8 @@ class VMPO(BaselineAlgorithm):
     widths is bounded together.
     """
 
+    Config = VMPOConfig
+
     def __init__(self, config: VMPOConfig, *, spec: EnvironmentSpec) -> None:
         super().__init__(config, spec=spec)
         first = [config.first_temperature, config.first_kl_cost]

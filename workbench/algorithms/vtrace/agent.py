@@ -15,6 +15,7 @@ from workbench.algorithms.vtrace.config import VTraceConfig
 class VTrace(RegularizedAlgorithm):
     """IMPALA's algorithm (arXiv 1802.01561) with SEED RL's additions."""
 
+    Config = VTraceConfig
     histogram_edges = {
         "importance_ratio": tuple(10.0 ** (power / 10) for power in range(-20, 21))
     }
