@@ -307,8 +307,8 @@ def _split(algorithm: str, kind: type, fields: dict[str, Any]) -> tuple[dict[str
     own, theirs = settings(RunConfig), settings(kind)
     for name in fields:
         if name not in own and name not in theirs:
-            listing = f"wb.fields({algorithm!r}) lists them." if algorithm in ALGORITHMS else ""
-            raise unknown_field(name, [*own, *theirs], listing, algorithm=algorithm)
+            named = repr(algorithm) if algorithm in ALGORITHMS else algorithm  # a user's class
+            raise unknown_field(name, [*own, *theirs], f"wb.fields({named}) lists them.", algorithm=algorithm)
     return ({k: v for k, v in fields.items() if k in own}, {k: v for k, v in fields.items() if k in theirs})
 
 
