@@ -112,6 +112,9 @@ class Bonus(PPO):
 wb.launch("CartPole-v1", algorithm=Bonus, preset="classic")   # as PPO is launched there; else by its own defaults
 ```
 
+An environment's presets are for the algorithms that ship: a class of your own begins with the defaults of its `Config`.
+Where the two are compared, `wb.compare({...}).differences` shows the fields in which they differ.
+
 Parts may learn at rates of their own. Here a live field says how much faster the value learns than the policy:
 
 ```python

@@ -155,7 +155,7 @@ def test_fields_of_a_class_are_listed_and_nearly_inherited_names_are_said(
             learning_rat: float = 1e-2
 
     checked_config("CartPole-v1", Typo, None, None, (), {})
-    assert "Config.learning_rat is a new field, beside learning_rate, which keeps" in capsys.readouterr().out
+    assert "Typo.Config.learning_rat is new, beside learning_rate, which keeps its default." in capsys.readouterr().out
     checked_config("CartPole-v1", Bonus, None, None, (), {})
     assert capsys.readouterr().out == ""
 
@@ -248,6 +248,29 @@ def test_a_variation_of_a_shipped_algorithm_has_its_fields_and_keeps_the_rules(n
     assert {row.name: row.setting.default for row in own} == {
         row.name: row.setting.default for row in wb.fields(name)}
     assert "breaks no rule" in repr(wb.check_algorithm(varied))
+
+
+def test_a_slip_in_a_variation_is_said(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    from workbench.algorithms.ppo.agent import PPO
+
+    class Slip(PPO):
+        def reward(self, batch: Any, config: Any) -> Any:
+            return batch.reward[1:]
+
+    class Flat(PPO):
+        class Config(wb.EpochsConfig):
+            pass
+
+    said = "Slip.reward(...) is new, beside rewards, which stays as it is."
+    assert repr(wb.check_algorithm(Slip)).endswith(said)
+    checked_config("CartPole-v1", Slip, None, None, (), {})
+    assert capsys.readouterr().out.splitlines() == [
+        said, "Slip begins with the defaults of its class. ppo has the preset 'classic' for CartPole-v1: "
+              "preset='classic' takes it, and preset='none' leaves out this line."]
+    checked_config("CartPole-v1", PPO, None, "none", (), {})
+    assert capsys.readouterr().out == ""
+    with pytest.raises(InvalidInput, match=r"Flat derives from PPO, .* Write class Config\(PPO\.Config\)"):
+        wb.check_algorithm(Flat)
 
 
 def test_a_variation_has_a_preset_of_the_shipped_algorithm_only_where_it_is_named(home: Path) -> None:

@@ -14,6 +14,7 @@ import pandas as pd
 import pytest
 import vl_convert
 
+import workbench as wb
 from tests.widgets import recorded
 from workbench import rundir
 from workbench.errors import InvalidInput, OutOfBounds, RunNotFound, StorageFailed, UnknownName, WrongArguments
@@ -171,6 +172,26 @@ def test_a_band_is_drawn_behind_the_line_of_a_group(groups: Comparison) -> None:
     assert "line: mean of the runs; band: lowest to highest, over ±1.0% of the axis" in svg
     assert "Episode return of 2 groups" in svg
     assert groups.still()["image/png"]
+
+
+def test_a_group_may_be_a_generator_or_rows_of_the_table_of_runs(groups: Comparison) -> None:
+    rows = [one for one in wb.runs() if one.name == "other"]
+    again = compare({"kind": (f"kind-{seed}" for seed in (1, 2, 3)), "other": rows})
+    pd.testing.assert_frame_equal(again.data, groups.data)
+    assert set(compare(wb.runs()).runs) == {"kind-1", "kind-2", "kind-3", "other"}
+
+
+def test_a_group_whose_runs_have_no_frames_in_common_is_left_out(
+    groups: Comparison, capsys: pytest.CaptureFixture[str]
+) -> None:
+    writer = MetricsWriter(recorded.new("later").metrics)
+    writer.episode(Progress(frames=10**6, steps=1, updates=1, time_s=1.0), env_id=0, episode_return=1.0, length_steps=1)
+    writer.close()
+    found = compare({"apart": ["kind-1", "later"], "other": "other"})
+    assert found.runs == ("other",) and set(found.data["run"]) == {"other"} == set(found.differences.columns)
+    assert "Left out: apart, whose runs have no frames in common" in capsys.readouterr().out
+    with pytest.raises(InvalidInput, match="no group has runs with frames in common"):
+        compare({"apart": ["kind-1", "later"]})
 
 
 def test_groups_differ_in_all_values_of_their_runs(groups: Comparison) -> None:

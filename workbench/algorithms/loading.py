@@ -20,7 +20,7 @@ def build(config: RunConfig, *, spec: EnvironmentSpec, own: type[Algorithm] | No
     """
     if config.own_algorithm:
         if own is None:
-            raise AlgorithmFailed(f"the algorithm {config.algorithm} was typed in a cell, and its class is not "
+            raise AlgorithmFailed(f"the algorithm {config.algorithm} is a class of its user's own, which is not "
                                   "exported with weights. Play the checkpoint in its run.")
         return own(config.hyperparameters, spec=spec)
     agent = importlib.import_module(f"workbench.algorithms.{config.algorithm}.agent")

@@ -60,6 +60,10 @@ def named_algorithm(algorithm: Any, *, taken: Mapping[str, Any]) -> tuple[str, d
         raise InvalidInput(f"{algorithm.__name__}.search lies beside Config, where no sweep looks for it. Write it "
                            "into the body of Config.")
     config: type = algorithm.Config  # type: ignore[attr-defined]
+    shipped = next((each for each in algorithm.__mro__ if each.__module__.endswith(".agent") and varied(each)), None)
+    if shipped is not None and not issubclass(config, shipped.Config):  # type: ignore[attr-defined]
+        raise InvalidInput(f"{algorithm.__name__} derives from {shipped.__name__}, which reads fields that its Config "
+                           f"does not have. Write class Config({shipped.__name__}.Config).")
     return algorithm.__name__[:100], described(config, taken=taken)
 
 
@@ -126,12 +130,17 @@ def _check_search(config: type[LearningConfig], taken: Mapping[str, Any]) -> Non
                     raise OutOfBounds(f"search of {name}: {error}") from None
 
 
-def misspelt(description: Mapping[str, Any]) -> dict[str, str]:
-    """New fields of a class that are nearly called like one that it inherits, and that one's name."""
-    inherited = settings(_BASES[description["trains"]])
-    close = {name: difflib.get_close_matches(name, inherited, n=1, cutoff=0.9)
-             for name in description["fields"] if name not in inherited}
-    return {name: matches[0] for name, matches in close.items() if matches}
+def near_misses(algorithm: type, description: Mapping[str, Any]) -> list[str]:
+    """New fields and methods of a user's class that are nearly called like one that it inherits, in sentences."""
+    ours = [each for each in algorithm.__mro__ if each.__module__.startswith("workbench.algorithms.")]
+    theirs = [each for each in algorithm.__mro__ if each not in (*ours, object)]
+    methods = {name for each in theirs for name, value in vars(each).items() if callable(value) and name[0] != "_"}
+    inherited = {name for each in ours for name, value in vars(each).items() if callable(value) and name[0] != "_"}
+    kinds = (("Config.", "", "keeps its default", description["fields"], set(settings(_BASES[description["trains"]]))),
+             ("", "(...)", "stays as it is", methods, inherited))
+    return [f"{algorithm.__name__}.{place}{name}{call} is new, beside {near[0]}, which {stays}."
+            for place, call, stays, new, known in kinds for name in sorted(new) if name not in known
+            if (near := difflib.get_close_matches(name, known, n=1, cutoff=0.9))]
 
 
 def check_described(algorithm: Any, description: Mapping[str, Any]) -> None:

@@ -25,7 +25,7 @@ from workbench.algorithms.batch import Batch
 from workbench.algorithms.rate_factors import RateFactors
 from workbench.algorithms.returned import is_tensor, rule, said_of
 from workbench.config import LearningConfig, ReplayConfig, RunConfig, settings
-from workbench.config.own_algorithm import named_algorithm
+from workbench.config.own_algorithm import named_algorithm, near_misses
 from workbench.errors import AlgorithmFailed, InvalidInput, WorkbenchError
 from workbench.metrics.meanings import METRICS
 from workbench.networks import NetworkFactory
@@ -45,6 +45,7 @@ class CheckedAlgorithm:
         trains_on: which data, in words.
         fields: those that its configuration adds to the ones of such data, and whether they are live.
         metrics: the names of its loss's scalars.
+        notes: what may be a slip, in sentences.
     """
 
     name: str
@@ -52,11 +53,13 @@ class CheckedAlgorithm:
     trains_on: str
     fields: Mapping[str, bool]
     metrics: tuple[str, ...]
+    notes: tuple[str, ...] = ()
 
     def __repr__(self) -> str:
         fields = ", ".join(f"{name}{' (live)' * live}" for name, live in self.fields.items()) or "none"
-        return (f"{self.name} breaks no rule on {self.environment}. It trains on {self.trains_on}. Fields of its own: "
+        said = (f"{self.name} breaks no rule on {self.environment}. It trains on {self.trains_on}. Fields of its own: "
                 f"{fields}. Metrics of its loss: {', '.join(self.metrics) or 'none'}.")
+        return " ".join([said, *self.notes])
 
 
 def check_algorithm(
@@ -96,7 +99,8 @@ def check_algorithm(
         metrics = check_class(own, smaller(config, but=fields), spec=spec,
                               factory=network if callable(network) else None)
     kind = type(config.hyperparameters)
-    return CheckedAlgorithm(name, spec.name, kind.trains_on, _own_fields(kind), metrics)
+    notes = () if own is None else tuple(near_misses(own, description))
+    return CheckedAlgorithm(name, spec.name, kind.trains_on, _own_fields(kind), metrics, notes)
 
 
 def _own_fields(kind: type[LearningConfig]) -> dict[str, bool]:

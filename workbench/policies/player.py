@@ -158,7 +158,7 @@ def _fill(network: nn.Module, weights: dict[str, Tensor], checkpoint: Checkpoint
         network.load_state_dict(weights, assign=assign)
     except RuntimeError as error:
         raise NetworkFailed(f"the weights of {checkpoint.path} are not of its network, {type(network).__name__}. One "
-                            "that was typed in a cell is not exported with its weights: play the checkpoint in its "
+                            "of a user's own is not exported with its weights: play the checkpoint in its "
                             f"run.\n\n{error}") from None
     return network
 

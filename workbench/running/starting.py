@@ -15,7 +15,7 @@ from typing import Any
 
 from workbench import checkpoints, environments, imports, launchers, rundir
 from workbench.config import NETWORKS, RunConfig, settings
-from workbench.config.own_algorithm import misspelt, named_algorithm, varied
+from workbench.config.own_algorithm import named_algorithm, near_misses, varied
 from workbench.environments.adapters import code_by_value, edited_modules, sent_modules
 from workbench.environments.adapters.wrapping import Wrapped, Wrapper, checked_wrappers
 from workbench.environments.presets import NONE, preset_of, with_preset
@@ -66,8 +66,8 @@ def checked_config(
     name, own = named_algorithm(algorithm, taken=settings(RunConfig))
     if "own_algorithm" in fields:
         raise InvalidInput("own_algorithm describes a class, and is set by it. Give algorithm=YourClass.")
-    for new, known in misspelt(own).items() if own else ():
-        notify(f"{name}.Config.{new} is a new field, beside {known}, which keeps its default.")
+    for sentence in near_misses(algorithm, own) if isinstance(algorithm, type) else ():
+        notify(sentence)
     of_preset = name if isinstance(algorithm, str) else varied(algorithm) if preset else ""  # its defaults are its own
     if factory is None:
         environments.check_name(label, fields.get("environment_options"))  # before its preset is read
@@ -75,6 +75,10 @@ def checked_config(
         raise InvalidInput(f"preset={preset!r}: presets are for environments by name, and {label} is one of your own. "
                            "Give the fields themselves: learning_rate=..., network=...")
     used_preset = None if factory is not None else preset_of(label, preset, algorithm=of_preset)
+    kind = "" if isinstance(algorithm, str) or factory is not None or preset is not None else varied(algorithm)
+    if kind and (theirs := preset_of(label, None, algorithm=kind)) is not None:
+        notify(f"{name} begins with the defaults of its class. {kind} has the preset {theirs.name!r} for {label}: "
+               f"preset={theirs.name!r} takes it, and preset='none' leaves out this line.")
     fields = with_preset(used_preset, with_opponent(fields), algorithm=of_preset, wrapped=bool(wrappers))
     if network is not None:
         fields["network"] = network if isinstance(network, str) else None

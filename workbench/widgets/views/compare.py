@@ -23,13 +23,14 @@ from workbench.metrics import MetricsReader
 from workbench.rundir import RunDirectory, lock, sealed
 from workbench.running.connection import checked
 from workbench.running.handle import Run
+from workbench.running.listing import RunSummary
 from workbench.running.progress import notify
 from workbench.running.tuning import changes, courses
 from workbench.widgets.charts import compare_chart, static_render
 from workbench.widgets.charts.altair import alt
 from workbench.widgets.charts.compare_chart import COMPARE_AXES, LARGEST_SMOOTHING
 
-Compared = Run | str | Path | Sequence[Run | str | Path]
+Compared = Run | RunSummary | str | Path | Sequence[Run | RunSummary | str | Path]
 POINTS = 1000  # of a run, at most
 ROWS = 4500  # of all runs together; Altair draws no more than 5000
 GROUP_POINTS = 100  # of a run in a group: means over a hundredth of it, so that a band is not of single episodes
@@ -48,9 +49,9 @@ def compare(
     """A metric of several runs, drawn over each other, with the configuration fields in which they differ.
 
     Args:
-        runs: handles, names or directories. Or groups of them by label, such as the seeds of each algorithm:
-            `{"PPO": [a, b, c], "V-trace": [d, e, f]}`. A group's line is the mean of its runs, at equal frames and as
-            far as all of them go, its band reaches from the lowest to the highest.
+        runs: handles, names or directories, or rows of `wb.runs()`. Or groups of them by label, such as the seeds of
+            each algorithm: `{"PPO": [a, b, c], "V-trace": [d, e, f]}`. A group's line is the mean of its runs, at
+            equal frames and as far as all of them go, its band reaches from the lowest to the highest.
         metric: any of `run.metric_names`. Runs that have not recorded it are left out, which is said.
         axis: frames, updates, hours of training, or share: of each run's own frames, so that a short run is as long as
             a long one; a list under the chart changes it.
@@ -78,8 +79,11 @@ def compare(
                        ignore_index=True)
     tunes, fields = _tunes(by_name, curves), {name: _fields(directory) for name, directory in by_name.items()}
     if isinstance(runs, Mapping):
-        curves, fields = _means(curves, groups, points), _of_groups(fields, groups)
-        tunes["run"] = tunes["run"].map(groups)
+        curves = _means(curves, groups, points)
+        labels = tuple(curves["run"].unique())
+        groups = {name: label for name, label in groups.items() if label in labels}
+        fields, tunes["run"] = _of_groups(fields, groups), tunes["run"].map(groups)
+        tunes = tunes.dropna(subset="run")
     return Comparison(metric, axis, float(smoothing), curves, tunes, _differences(fields), labels)
 
 
@@ -219,14 +223,15 @@ def _requested(runs: Any) -> list[tuple[str, Any]]:
     """The runs with the labels of their groups, "" without groups. Raises InvalidInput for a group without a run."""
     if not isinstance(runs, Mapping):
         return [("", run) for run in _listed(runs)]
-    if empty := [label for label, some in runs.items() if not isinstance(label, str) or not _listed(some)]:
+    groups = {label: _listed(some) for label, some in runs.items()}
+    if empty := [label for label, some in groups.items() if not isinstance(label, str) or not some]:
         raise InvalidInput(f"{empty[0]!r:.100} is no label of a group of runs. Give some to each: "
                            'wb.compare({"PPO": [run_a, run_b], "V-trace": [run_c, run_d]}).')
-    return [(label, run) for label, some in runs.items() for run in _listed(some)]
+    return [(label, run) for label, some in groups.items() for run in some]
 
 
 def _listed(runs: Any) -> list[Any]:
-    return [runs] if isinstance(runs, (Run, str, Path)) or not isinstance(runs, Iterable) else list(runs)
+    return [runs] if isinstance(runs, (Run, RunSummary, str, Path)) or not isinstance(runs, Iterable) else list(runs)
 
 
 def _directories(requested: list[Any]) -> list[RunDirectory]:
@@ -234,9 +239,9 @@ def _directories(requested: list[Any]) -> list[RunDirectory]:
     if not requested:
         raise InvalidInput("compare() got no runs. Give some: wb.compare([run_a, run_b]); wb.runs() lists them.")
     directories: list[RunDirectory] = []
-    for run in requested:
+    for run in [one.name if isinstance(one, RunSummary) else one for one in requested]:
         if not isinstance(run, (Run, str, Path)):
-            raise InvalidInput(f"{run!r} is no run. Give handles, names or directories of runs.")
+            raise InvalidInput(f"{run!r:.100} is no run. Give handles, names or directories of runs.")
         directory = checked(run.directory if isinstance(run, Run) else rundir.find(run))
         if any(directory.path.resolve() == other.path.resolve() for other in directories):
             raise InvalidInput(f"{directory.name} is given twice. Name every run once.")
@@ -303,12 +308,17 @@ def _means(curves: pd.DataFrame, groups: Mapping[str, str], points: int) -> pd.D
     for label, several in curves.groupby(curves["run"].map(groups), sort=False):
         runs = [run for _, run in several.groupby("run", sort=False)]
         first, last = (edge(run["frames"].iloc[at] for run in runs) for edge, at in ((max, 0), (min, -1)))
-        frames = np.unique(np.linspace(first, max(first, last), points))
+        if first > last:
+            notify(f"Left out: {label}, whose runs have no frames in common, such as a run and its fork.")
+            continue
+        frames = np.unique(np.linspace(first, last, points))
         at_frames = {name: np.array([np.interp(frames, run["frames"], run[name]) for run in runs])
                      for name in ("updates", "hours", "share", "value")}
         value = at_frames["value"]
         found.append(pd.DataFrame({"run": label, "frames": frames} | {
             name: rows.mean(0) for name, rows in at_frames.items()} | {"low": value.min(0), "high": value.max(0)}))
+    if not found:
+        raise InvalidInput("no group has runs with frames in common. Compare the runs one by one: wb.compare([...]).")
     return pd.concat(found, ignore_index=True)
 
 
