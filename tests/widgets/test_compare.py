@@ -187,6 +187,10 @@ def test_a_group_whose_runs_have_no_frames_in_common_is_left_out(
     writer = MetricsWriter(recorded.new("later").metrics)
     writer.episode(Progress(frames=10**6, steps=1, updates=1, time_s=1.0), env_id=0, episode_return=1.0, length_steps=1)
     writer.close()
+    recorded.new("empty")
+    assert compare({"kind": "kind-1", "none": ["empty"]}).runs == ("kind",)
+    assert capsys.readouterr().out.splitlines() == ["Left out: empty, without 'episode_return' so far.",
+                                                    "So there is no run left in the group 'none'."]
     found = compare({"apart": ["kind-1", "later"], "other": "other"})
     assert found.runs == ("other",) and set(found.data["run"]) == {"other"} == set(found.differences.columns)
     assert "Left out: apart, whose runs have no frames in common" in capsys.readouterr().out
@@ -285,8 +289,9 @@ def test_runs_without_the_metric_are_left_out_and_named(
         (["pong-1", "pong-1"], "loss", {}, InvalidInput, "pong-1 is given twice"),
         (["pong-1", 3], "loss", {}, InvalidInput, "3 is no run"),
         (5, "loss", {}, InvalidInput, "5 is no run. Give handles, names"),
-        ({"a": ["pong-1"], "b": []}, "loss", {}, InvalidInput, r"'b' is no label of a group of runs.*Give some to"),
-        ({1: "pong-1"}, "loss", {}, InvalidInput, "1 is no label of a group"),
+        ({"a": ["pong-1"], "b": []}, "loss", {}, InvalidInput, r"the group 'b' has no runs\. Give each a"),
+        ({1: "pong-1"}, "loss", {}, InvalidInput, "the group 1 is no text"),
+        ({"a": {"x": "pong-1"}}, "loss", {}, InvalidInput, "the group 'a' has a dict for its runs"),
         ({"a": "pong-1", "b": ["pong-1"]}, "loss", {}, InvalidInput, "pong-1 is given twice"),
         (["pong-1"], ["loss"], {}, InvalidInput, r"metric=\['loss'\] must be the name of one"),
         (["pong-1", "pong-3"], "loss", {}, RunNotFound, r"no run 'pong-3'.*Did you mean 'pong-[12]'"),

@@ -240,8 +240,10 @@ class RunConfig:
         return {**settings(type(self.hyperparameters)), **settings(type(self))}
 
     def value(self, name: str) -> Any:
-        """The value of the field with that flat name."""
+        """The value of the field with that flat name. Raises UnknownName."""
         holder = self.hyperparameters if hasattr(self.hyperparameters, name) else self
+        if not hasattr(holder, name):
+            raise UnknownName.among("field", str(name), self.all_settings())
         return getattr(holder, name)
 
     def __getitem__(self, name: str) -> Any:

@@ -96,8 +96,9 @@ def restore(
 
 def _differences(theirs: RunConfig, ours: RunConfig) -> str:
     """In which fields that decide about weights a checkpoint's run differs from this one, in words."""
-    names = [name for name in (*WEIGHT_FIELDS, "optimizer") if name in theirs and name in ours]
-    values = [(name, theirs.value(name), ours.value(name)) for name in names if not name.startswith("environment")]
+    names = [name for name in ("network", *WEIGHT_FIELDS, "optimizer") if name in theirs and name in ours]
+    values = [(name, theirs.value(name), ours.value(name)) for name in dict.fromkeys(names)
+              if not name.startswith(("environment", "own_algorithm"))]
     return "; ".join(f"it was written with {name}={their!r:.100}, and this run has {our!r:.100}"
                      for name, their, our in values if their != our)
 

@@ -74,6 +74,8 @@ def compare(
     by_name = _with_metric(metric, labelled)
     groups = {name: group for (group, _), name in zip(requested, labelled, strict=True) if name in by_name}
     labels = tuple(dict.fromkeys(groups.values())) if isinstance(runs, Mapping) else tuple(by_name)
+    if lost := {repr(label): None for label, _ in requested if label not in groups.values()}:
+        notify(f"So there is no run left in the group {', '.join(lost)}.")
     points = min(GROUP_POINTS if isinstance(runs, Mapping) else POINTS, max(2, ROWS // len(labels)))
     curves = pd.concat([_curve(name, directory, metric, points) for name, directory in by_name.items()],
                        ignore_index=True)
@@ -224,9 +226,11 @@ def _requested(runs: Any) -> list[tuple[str, Any]]:
     if not isinstance(runs, Mapping):
         return [("", run) for run in _listed(runs)]
     groups = {label: _listed(some) for label, some in runs.items()}
-    if empty := [label for label, some in groups.items() if not isinstance(label, str) or not some]:
-        raise InvalidInput(f"{empty[0]!r:.100} is no label of a group of runs. Give some to each: "
-                           'wb.compare({"PPO": [run_a, run_b], "V-trace": [run_c, run_d]}).')
+    for label, some in groups.items():
+        if not isinstance(label, str) or not some or isinstance(runs[label], Mapping):
+            wrong = "is no text" if not isinstance(label, str) else "has a dict for its runs" if some else "has no runs"
+            raise InvalidInput(f"the group {label!r:.100} {wrong}. Give each a label and some runs: "
+                               'wb.compare({"PPO": [run_a, run_b], "V-trace": [run_c, run_d]}).')
     return [(label, run) for label, some in groups.items() for run in some]
 
 
