@@ -12,6 +12,7 @@ import pytest
 from scipy import stats
 
 import workbench as wb
+from tests.played import checkpoint_in
 from workbench.errors import InvalidInput, OutOfBounds, UnknownName
 from workbench.playing.evaluating import statistics as ours
 
@@ -169,6 +170,13 @@ def test_an_aggregate_says_for_how_many_frames_its_runs_were_trained() -> None:
     one, other = evaluation(1.0, 3.0, run="a"), replace(evaluation(2.0, 4.0, run="b"), checkpoint_frames=50_000)
     assert wb.aggregate([one, other]).frames == (one.checkpoint_frames, 50_000)
     assert "2 runs each, trained for 1,000 to 50,000 frames" in repr(wb.aggregate([one, other]))
+
+
+def test_an_aggregate_names_the_algorithms_that_trained_its_runs(tmp_path: Path) -> None:
+    made = [checkpoint_in(tmp_path / name, algorithm=name) for name in ("vtrace", "ppo")]
+    told = wb.aggregate([replace(evaluation(1.0 + at), checkpoint=one.path) for at, one in enumerate(made)])
+    assert told.algorithms == ("vtrace", "ppo") and "trained by vtrace and ppo for" in repr(told)
+    assert wb.aggregate([evaluation(1.0)]).algorithms == ()
 
 
 @pytest.mark.parametrize(("given", "words"), [

@@ -158,7 +158,7 @@ class WatchedTrial:
             self._finish()
         elif status.state == "finished" and status.frames < self.end:
             self._end_early(status)
-        elif not self._report(min(passed(frames, self._total), MARKS - 1)):
+        elif frames < self._total and not self._report(min(passed(frames, self._total), MARKS - 1)):
             self._decide("pruned", f"worse than others at {self._marks * self._total // MARKS:,} frames")
         elif status.state == "paused" and _BROKEN in (why := self.run.read().get("paused") or ""):
             self._decide("pruned", f"diverged: {why}")

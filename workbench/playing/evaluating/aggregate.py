@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from workbench import checkpoints
 from workbench.environments.atari.scores import scores_of
-from workbench.errors import InvalidInput
+from workbench.errors import InvalidInput, WorkbenchError
 from workbench.playing.evaluating.evaluation import Evaluation
 from workbench.playing.evaluating.statistics import (
     STATISTICS,
@@ -57,6 +58,7 @@ class Aggregate:
         confidence: of the intervals.
         played: how the episodes were: by which of Atari's protocols, if by one, and greedily or sampling.
         frames: for which the runs were trained, the fewest and the most.
+        algorithms: that trained them, as far as their checkpoints are there to tell.
     """
 
     environments: tuple[str, ...]
@@ -69,6 +71,7 @@ class Aggregate:
     confidence: float
     played: str
     frames: tuple[int, int]
+    algorithms: tuple[str, ...]
 
     @property
     def runs(self) -> int:
@@ -126,8 +129,9 @@ class Aggregate:
         gap = "" if self.optimality_gap is None else f", optimality gap {self.optimality_gap}"
         fewest, most = self.frames
         trained = f"{fewest:,}" if fewest == most else f"{fewest:,} to {most:,}"
-        return (f"Aggregate({of}, {counted(self.runs, 'runs')} each, trained for {trained} frames, {self.score}: IQM "
-                f"{self.iqm}, median {self.median}, mean {self.mean}{gap}; {self.confidence:.4g} intervals)")
+        by = f" by {' and '.join(self.algorithms)}" if self.algorithms else ""
+        return (f"Aggregate({of}, {counted(self.runs, 'runs')} each, trained{by} for {trained} frames, {self.score}: "
+                f"IQM {self.iqm}, median {self.median}, mean {self.mean}{gap}; {self.confidence:.4g} intervals)")
 
 
 def aggregate(
@@ -165,7 +169,8 @@ def aggregate(
         estimates[name] = Estimate(float(statistic(scores)), low, high)
     gap, frames = estimates.pop("optimality_gap"), [run.checkpoint_frames for run in runs]
     return Aggregate(names, scores, kind, optimality_gap=None if kind == "return" else gap, confidence=confidence,
-                     played=_played(runs[0]), frames=(min(frames), max(frames)), **estimates)
+                     played=_played(runs[0]), frames=(min(frames), max(frames)),
+                     algorithms=tuple(dict.fromkeys(filter(None, map(_algorithm, runs)))), **estimates)
 
 
 def _marks(thresholds: Sequence[float]) -> Array:
@@ -200,6 +205,14 @@ def _check(runs: Sequence[Evaluation]) -> None:
 
 def _played(run: Evaluation) -> str:
     return f"{'greedily' if run.greedy else 'sampling'}{f' by {run.protocol}' * bool(run.protocol)}"
+
+
+def _algorithm(run: Evaluation) -> str:
+    """The name of the algorithm that trained the policy; "" where its checkpoint is gone."""
+    try:
+        return checkpoints.at(run.checkpoint).config.algorithm
+    except WorkbenchError:
+        return ""
 
 
 def _trained(run: Evaluation) -> Path:
