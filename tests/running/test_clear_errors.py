@@ -47,7 +47,8 @@ def run(home: Path) -> wb.Run:
     (lambda run: run.resume(total_frames=3), r"^resume\(\): there is no argument 'total_frames'\. A run that has ended "
                                              r"goes on by wb\.resume\(run, total_frames=\.\.\.\)\.$"),
     (lambda run: run.scale(), r"run\.scale\(actors=4\), for example\.$"),
-    (lambda run: run.tune(3e-4), r"^tune\(\): too many positional arguments\. Give arguments by name: name=\.\.\.\.$"),
+    (lambda run: run.tune(3e-4),
+     r"^tune\(\): too many positional arguments\. Give fields by name, such as learning_rate=3e-4\.$"),
     (lambda run: wb.launch(), r"^launch\(\): missing .*'environment'\. Give its name: wb\.launch\('CartPole-v1'\)\.$"),
     (lambda run: wb.load_policy("nope"), r"^load_policy\(\): missing .*'env'\. Give the environment to act in: env="),
     (lambda run: wb.evaluate(run, episode=1), r"^evaluate\(\): there is no argument 'episode'.* 'episodes'\?$"),

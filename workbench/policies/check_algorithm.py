@@ -24,8 +24,8 @@ from workbench.algorithms import Algorithm, Heads, Loss, Outlook, Roles, collate
 from workbench.algorithms.batch import Batch
 from workbench.algorithms.rate_factors import RateFactors
 from workbench.algorithms.returned import is_tensor, rule, said_of
-from workbench.config import LearningConfig, ReplayConfig, RunConfig, settings
-from workbench.config.own_algorithm import named_algorithm, near_misses
+from workbench.config import ALGORITHMS, LearningConfig, ReplayConfig, RunConfig, settings
+from workbench.config.own_algorithm import named_algorithm, near_misses, varied
 from workbench.errors import AlgorithmFailed, InvalidInput, WorkbenchError
 from workbench.metrics.meanings import METRICS
 from workbench.networks import NetworkFactory
@@ -43,7 +43,8 @@ class CheckedAlgorithm:
 
     Attributes:
         trains_on: which data, in words.
-        fields: those that its configuration adds to the ones of such data, and whether they are live.
+        fields: those that its configuration adds to the ones of such data, or of the algorithm that ships from whose
+            class it derives, and whether they are live.
         metrics: the names of its loss's scalars.
         notes: what may be a slip, in sentences.
     """
@@ -100,13 +101,16 @@ def check_algorithm(
                               factory=network if callable(network) else None)
     kind = type(config.hyperparameters)
     notes = () if own is None else tuple(near_misses(own, description))
-    return CheckedAlgorithm(name, spec.name, kind.trains_on, _own_fields(kind), metrics, notes)
+    shipped = "" if own is None else varied(own)
+    return CheckedAlgorithm(name, spec.name, kind.trains_on, _own_fields(kind, shipped), metrics, notes)
 
 
-def _own_fields(kind: type[LearningConfig]) -> dict[str, bool]:
-    """The fields that the configuration adds to those of its kind of data, and whether they are live."""
-    data = next(base for base in kind.__mro__[1:] if base.__module__ == LearningConfig.__module__ and
-                issubclass(base, LearningConfig))
+def _own_fields(kind: type[LearningConfig], shipped: str) -> dict[str, bool]:
+    """The fields that the configuration adds to those of its kind of data, or of the algorithm that it is a variation
+    of, and whether they are live."""
+    data = ALGORITHMS[shipped] if shipped else next(
+        base for base in kind.__mro__[1:] if base.__module__ == LearningConfig.__module__ and
+        issubclass(base, LearningConfig))
     return {field.name: field.live for field in settings(kind).values() if field.name not in settings(data)}
 
 

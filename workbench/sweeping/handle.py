@@ -251,7 +251,8 @@ class Sweep:
 
     @property
     def best_fields(self) -> dict[str, Any]:
-        """The best trial's values: `wb.launch(environment, **sweep.best_fields)`. Raises InvalidInput as `best`."""
+        """The best trial's values: `wb.launch(environment, **sweep.best_fields)`, beside what all trials
+        shared, such as `algorithm=`, `preset=` and `total_frames=`. Raises InvalidInput as `best`."""
         return dict(self._best().fields)
 
     def _best(self) -> Trial:
