@@ -14,7 +14,7 @@ import sys
 import time
 import traceback
 from collections import deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -78,6 +78,19 @@ class BackOff:
         """Seconds until the next start is due; 0: now."""
         return max(0.0, self._next - time.monotonic())
 
+    def started(self, start: Callable[[], None]) -> bool:
+        """Call `start` if it is due; returns whether it began a life. An error of it is a failure like any other: no
+        memory, no cluster now."""
+        if self.waiting_s() > 0:
+            return False
+        try:
+            start()
+        except Exception:
+            traceback.print_exc()
+            self.failed()
+            return False
+        return True
+
 
 class Child:
     """One background process of a run through all its lives; its methods are those of `hosts.host.Life`.
@@ -139,15 +152,7 @@ class Child:
         self._kill_at, self._asked_to_end = float("inf"), False
 
     def start_if_due(self) -> bool:
-        if self.alive or self.back_off.waiting_s() > 0:
-            return False
-        try:
-            self.start()
-        except OSError:  # no memory or too many processes now: a failure like any other
-            traceback.print_exc()
-            self.back_off.failed()
-            return False
-        return True
+        return not self.alive and self.back_off.started(self.start)
 
     def poll(self) -> Ending | None:
         if self._process is None:

@@ -14,7 +14,6 @@ import os
 import secrets
 import signal
 import time
-import traceback
 from contextlib import suppress
 from typing import Any
 
@@ -166,15 +165,7 @@ class RemoteChild:
         return f"a start on a node of the cluster with {self._resources} to spare" if waits else ""
 
     def start_if_due(self) -> bool:
-        if self.alive or self.back_off.waiting_s() > 0:
-            return False
-        try:
-            self._start()
-        except Exception:  # no files or no cluster now: a failure like any other
-            traceback.print_exc()
-            self.back_off.failed()
-            return False
-        return True
+        return not self.alive and self.back_off.started(self._start)
 
     def _start(self) -> None:
         files = self._place.bundle() if self._task.token is None else {}
