@@ -19,7 +19,7 @@ import keyword
 import math
 import sys
 import unicodedata
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from functools import lru_cache
 from typing import Any
 
@@ -29,6 +29,7 @@ from workbench.config.settings import GROUPS, KINDS, Setting, annotation_text, s
 from workbench.errors import AlgorithmFailed, InvalidInput, OutOfBounds, UnknownName, printable
 
 _ALGORITHM = "workbench.algorithms.interface", "Algorithm"  # which loads torch
+_AGENTS = {f"workbench.algorithms.{name}.agent": name for name in ALGORITHMS}  # modules of the classes that ship
 _BASES = {base.__name__: base for base in (LearningConfig, EpochsConfig, ReplayConfig, DemonstrationsConfig)}
 _MOST_FIELDS, _LONGEST = 200, 1000
 _TEXTS = ("help", "unit", "scale", "source", "group", "words")
@@ -60,7 +61,7 @@ def named_algorithm(algorithm: Any, *, taken: Mapping[str, Any]) -> tuple[str, d
         raise InvalidInput(f"{algorithm.__name__}.search lies beside Config, where no sweep looks for it. Write it "
                            "into the body of Config.")
     config: type = algorithm.Config  # type: ignore[attr-defined]
-    shipped = next((each for each in algorithm.__mro__ if each.__module__.endswith(".agent") and varied(each)), None)
+    shipped = _shipped(algorithm)
     if shipped is not None and not issubclass(config, shipped.Config):  # type: ignore[attr-defined]
         raise InvalidInput(f"{algorithm.__name__} derives from {shipped.__name__}, which reads fields that its Config "
                            f"does not have. Write class Config({shipped.__name__}.Config).")
@@ -69,8 +70,13 @@ def named_algorithm(algorithm: Any, *, taken: Mapping[str, Any]) -> tuple[str, d
 
 def varied(algorithm: type) -> str:
     """The algorithm that ships of which a user's class is a variation, deriving from its class; "" for no such one."""
-    modules = [each.__module__ for each in algorithm.__mro__]
-    return next((name for name in ALGORITHMS if f"workbench.algorithms.{name}.agent" in modules), "")
+    shipped = _shipped(algorithm)
+    return "" if shipped is None else _AGENTS[shipped.__module__]
+
+
+def _shipped(algorithm: type) -> type | None:
+    """The nearest class of an algorithm that ships among those that a class derives from."""
+    return next((each for each in algorithm.__mro__ if each.__module__ in _AGENTS), None)
 
 
 def described(config: type, *, taken: Mapping[str, Any]) -> dict[str, Any]:
@@ -134,13 +140,16 @@ def near_misses(algorithm: type, description: Mapping[str, Any]) -> list[str]:
     """New fields and methods of a user's class that are nearly called like one that it inherits, in sentences."""
     ours = [each for each in algorithm.__mro__ if each.__module__.startswith("workbench.algorithms.")]
     theirs = [each for each in algorithm.__mro__ if each not in (*ours, object)]
-    methods = {name for each in theirs for name, value in vars(each).items() if callable(value) and name[0] != "_"}
-    inherited = {name for each in ours for name, value in vars(each).items() if callable(value) and name[0] != "_"}
-    kinds = (("Config.", "", "keeps its default", description["fields"], set(settings(_BASES[description["trains"]]))),
-             ("", "(...)", "stays as it is", methods, inherited))
+    kinds = (("Config.", "", "keeps its default", description["fields"], settings(_BASES[description["trains"]])),
+             ("", "(...)", "stays as it is", _methods(theirs), _methods(ours)))
     return [f"{algorithm.__name__}.{place}{name}{call} is new, beside {near[0]}, which {stays}."
             for place, call, stays, new, known in kinds for name in sorted(new) if name not in known
             if (near := difflib.get_close_matches(name, known, n=1, cutoff=0.9))]
+
+
+def _methods(classes: Iterable[type]) -> set[str]:
+    """Public names of what can be called in the bodies of these classes."""
+    return {name for each in classes for name, value in vars(each).items() if callable(value) and name[0] != "_"}
 
 
 def check_described(algorithm: Any, description: Mapping[str, Any]) -> None:

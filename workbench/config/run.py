@@ -153,8 +153,10 @@ class RunConfig:
         """Environments of each actor that evaluate; at least one trains."""
         return min(int(self.hyperparameters.evaluation_envs_per_actor), self.envs_per_actor - 1)
 
-    def environments(self, kind: str) -> int:
-        """The run's environments of a kind, "training" or "evaluation"."""
+    def environments(self, kind: str = "") -> int:
+        """The run's environments, or those of a kind, "training" or "evaluation"."""
+        if not kind:
+            return self.actors * self.envs_per_actor
         evaluating = self.evaluating_per_actor
         return self.actors * (evaluating if kind == "evaluation" else self.envs_per_actor - evaluating)
 
@@ -242,9 +244,7 @@ class RunConfig:
     def value(self, name: str) -> Any:
         """The value of the field with that flat name. Raises UnknownName."""
         holder = self.hyperparameters if hasattr(self.hyperparameters, name) else self
-        if not hasattr(holder, name):
-            raise UnknownName.among("field", str(name), self.all_settings())
-        return getattr(holder, name)
+        return getattr(holder, name) if hasattr(holder, name) else self[name]  # which raises
 
     def __getitem__(self, name: str) -> Any:
         """`value`, as of a dictionary of all fields. Raises UnknownName."""

@@ -24,7 +24,7 @@ JudgedBy = Literal["", "episode_return", "episode_score", "evaluation_return", "
 JUDGED = get_args(JudgedBy)[1:]
 _ALIVE = ("starting", "training", "paused", "stopping")
 _LARGEST = 2.0**63
-_LONGEST_GAME = 27_000  # steps: Atari's, 108,000 frames
+LONGEST_GAME = 27_000  # steps: Atari's, 108,000 frames
 _MOST = 4096  # actors, or parts of anything
 _SHORTEST_S = 1e-3  # of training, that has a mean speed
 _INDEX = re.compile(r"[0-9]{1,6}")
@@ -197,7 +197,7 @@ class LearnerStatus(Plain):
 
 def without_end(*, steps: int, episodes: int, environments: int) -> str:
     """That no episode has ended in as many steps as Atari's longest game takes, in words; "" before, and after one."""
-    if episodes or steps < _LONGEST_GAME * environments:
+    if episodes or steps < LONGEST_GAME * environments:
         return ""
     return (f"no episode has ended in {steps // environments:,} steps of each environment, and a return comes with an "
             "end: gymnasium.wrappers.TimeLimit gives one to an environment that has none")

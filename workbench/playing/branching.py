@@ -20,6 +20,7 @@ from workbench.config import Setting
 from workbench.environments import observations
 from workbench.environments.contract import checked_actions
 from workbench.errors import InvalidInput, ShapeMismatch, StorageFailed, UnknownName
+from workbench.metrics.status import LONGEST_GAME
 from workbench.playing import action_words, store, worker_process
 from workbench.playing.observation_edit import change_of, in_words
 from workbench.rundir import RunDirectory
@@ -31,7 +32,7 @@ if TYPE_CHECKING:
     from workbench.playing.rollout import Rollout
 
 MOST_BRANCHES = 24  # kept with an episode
-MAX_STEPS = 27_000  # the longest game of Atari: 108,000 frames
+MAX_STEPS = LONGEST_GAME
 _MOST_FORCED = 1000  # actions
 _MOST_NAMED = 3
 

@@ -63,7 +63,7 @@ class Wall:
     def __init__(self, control: Control) -> None:
         self._control = control
         self.config = control.directory.config()
-        self.number = self.config.actors * self.config.envs_per_actor
+        self.number = self.config.environments()
         self.envs = self.chosen(self.number)
         self._cursors: dict[str, str] = {}
         self._ask()

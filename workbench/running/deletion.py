@@ -33,7 +33,10 @@ def delete(directory: RunDirectory) -> Path:
     """
     checked(directory).check_own()
     with lock.held(lock.of_start(directory), wait_s=lock.LOOK_S) as mine:  # so that no process starts it meanwhile
-        if not mine or _is_alive(directory):
+        if mine and lock.is_held(lock.of_supervisor(directory)) and _state(directory) in ENDED:
+            with suppress(WorkbenchError):
+                waiting.until_ended(Control(directory), _LAST_S)
+        if not mine or lock.is_held(lock.of_supervisor(directory)):
             raise RunAlive(_refusal(directory))
         return moved(directory.path, rundir.trash())
 
@@ -66,16 +69,6 @@ def moved(path: Path, trash: Path) -> Path:
         remedy = f"It is on another disk. Move {path} away by hand." if elsewhere else "Make both folders writable."
         raise StorageFailed(f"cannot move {path} to {target}: {error.strerror}. {remedy}") from None
     return target
-
-
-def _is_alive(directory: RunDirectory) -> bool:
-    """Whether a process of the run lives; a run that has ended has a moment for its last ones."""
-    deadline = time.monotonic() + _LAST_S
-    while held := lock.is_held(lock.of_supervisor(directory)):
-        if time.monotonic() > deadline or _state(directory) not in ENDED:
-            break
-        time.sleep(0.05)
-    return held
 
 
 def _state(directory: RunDirectory) -> str:

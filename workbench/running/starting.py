@@ -68,16 +68,16 @@ def checked_config(
         raise InvalidInput("own_algorithm describes a class, and is set by it. Give algorithm=YourClass.")
     for sentence in near_misses(algorithm, own) if isinstance(algorithm, type) else ():
         notify(sentence)
-    of_preset = name if isinstance(algorithm, str) else varied(algorithm) if preset else ""  # its defaults are its own
+    shipped = name if isinstance(algorithm, str) else varied(algorithm)
+    of_preset = "" if own and preset is None else shipped  # a variation has the defaults of its class
     if factory is None:
         environments.check_name(label, fields.get("environment_options"))  # before its preset is read
     elif preset not in (None, NONE):
         raise InvalidInput(f"preset={preset!r}: presets are for environments by name, and {label} is one of your own. "
                            "Give the fields themselves: learning_rate=..., network=...")
     used_preset = None if factory is not None else preset_of(label, preset, algorithm=of_preset)
-    kind = "" if isinstance(algorithm, str) or factory is not None or preset is not None else varied(algorithm)
-    if kind and (theirs := preset_of(label, None, algorithm=kind)) is not None:
-        notify(f"{name} begins with the defaults of its class. {kind} has the preset {theirs.name!r} for {label}: "
+    if factory is None and shipped != of_preset and (theirs := preset_of(label, None, algorithm=shipped)) is not None:
+        notify(f"{name} begins with the defaults of its class. {shipped} has the preset {theirs.name!r} for {label}: "
                f"preset={theirs.name!r} takes it, and preset='none' leaves out this line.")
     fields = with_preset(used_preset, with_opponent(fields), algorithm=of_preset, wrapped=bool(wrappers))
     if network is not None:

@@ -199,7 +199,7 @@ class Service:
         """The configuration, if the run is alive and has environment `env`. Raises OutOfBounds, RunNotAlive."""
         self._refuse_if_ending()
         config = self._supervisor.config
-        number = config.actors * config.envs_per_actor
+        number = config.environments()
         if type(env) is not int or not 0 <= env < number:
             raise OutOfBounds(f"env={env!r}: {self._supervisor.run.name} has environments 0 to {number - 1} "
                               f"({counted(config.actors, 'actors')} with {config.envs_per_actor} each).")

@@ -316,7 +316,6 @@ class Recorder:
         for name, (bins, counts) in activity.histograms.items():
             self._writer.distribution(name, progress, bins, counts)
         unrolls, capacity = activity.kept or (None, None)
-        environments = state.config.actors * state.config.envs_per_actor
         numbers: dict[str, Any] = {
             **counters, **speeds, **episodes, **memory(scalars, accelerator_total_gb=total_gb)}
         self.status = LearnerStatus(
@@ -326,7 +325,9 @@ class Recorder:
             compiler=compiler(scalars, learner.device.matrices),
             actors=parts_from_json(ActorStatus, activity.actors), bottleneck=parts,
             warning=self._commit(),
-            hint=without_end(steps=progress.steps, episodes=episodes["episodes"], environments=environments) or hint(
+            hint=without_end(
+                steps=progress.steps, episodes=episodes["episodes"], environments=state.config.environments()
+            ) or hint(
                 parts, on_cpu=learner.device.kind == "cpu", idle_cores=self._idle_cores.sample(),
                 parameters=sum(one.numel() for one in learner.trainer.network.parameters()), threads=learner.threads),
         )

@@ -103,7 +103,7 @@ class ExactResume:
 
     def _act(self, timeout_s: float) -> None:
         state, queue = self._state, self._state.parts.experience.queue
-        environments = state.config.actors * state.config.envs_per_actor
+        environments = state.config.environments()
         with self._meters.timing("training_wait"):
             requests = state.batcher.whole(environments, self._run_ids, timeout_s=timeout_s)
         if not requests:

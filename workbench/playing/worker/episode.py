@@ -18,13 +18,14 @@ from workbench.checkpoints import Checkpoint
 from workbench.environments import observations
 from workbench.environments.contract import checked_actions
 from workbench.errors import EnvironmentFailed, InvalidInput, StorageFailed
+from workbench.metrics.status import LONGEST_GAME
 from workbench.playing import store
 from workbench.playing.store import Journal, RolloutWriter, Step
 from workbench.playing.worker.rollout import SCORES, Stage, next_view, record_of, thoughts_of, zero_where_absent
 from workbench.policies.player import Player
 from workbench.trajectory import ENDS, Array, Flags, StepBatch
 
-_MOST_ABSENT = 27_000  # longest game of the others after the recorded agent has left
+_MOST_ABSENT = LONGEST_GAME  # of the others after the recorded agent has left
 KINDS = {name: kind for kind, name in SCORES.items()}
 Action = int | list[int] | list[float] | Array
 

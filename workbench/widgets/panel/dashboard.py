@@ -161,8 +161,8 @@ def _histogram(name: str, x: str) -> Draw:
 
 
 def _before_returns(now: Snapshot) -> str:
-    environments = now.config.actors * now.config.envs_per_actor
-    long = without_end(steps=now.status.steps, episodes=now.status.episodes, environments=environments)
+    long = without_end(
+        steps=now.status.steps, episodes=now.status.episodes, environments=now.config.environments())
     return long or "no episode has ended yet"
 
 

@@ -73,14 +73,16 @@ def compare(
     labelled = _labelled(_directories([run for _, run in requested]))
     by_name = _with_metric(metric, labelled)
     groups = {name: group for (group, _), name in zip(requested, labelled, strict=True) if name in by_name}
-    labels = tuple(dict.fromkeys(groups.values())) if isinstance(runs, Mapping) else tuple(by_name)
     if lost := {repr(label): None for label, _ in requested if label not in groups.values()}:
         notify(f"So there is no run left in the group {', '.join(lost)}.")
-    points = min(GROUP_POINTS if isinstance(runs, Mapping) else POINTS, max(2, ROWS // len(labels)))
+    grouped = isinstance(runs, Mapping)
+    lines = len(set(groups.values()) if grouped else groups)
+    points = min(GROUP_POINTS if grouped else POINTS, max(2, ROWS // lines))
     curves = pd.concat([_curve(name, directory, metric, points) for name, directory in by_name.items()],
                        ignore_index=True)
     tunes, fields = _tunes(by_name, curves), {name: _fields(directory) for name, directory in by_name.items()}
-    if isinstance(runs, Mapping):
+    labels = tuple(by_name)
+    if grouped:
         curves = _means(curves, groups, points)
         labels = tuple(curves["run"].unique())
         groups = {name: label for name, label in groups.items() if label in labels}

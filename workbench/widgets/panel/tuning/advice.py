@@ -66,7 +66,7 @@ def advice(now: Snapshot) -> Advice | None:
 
 def _of_inference(now: Snapshot, share: str) -> Advice:
     config = now.config
-    environments = config.actors * config.envs_per_actor // config.learners
+    environments = config.environments() // config.learners
     batch = config.max_batch or max(1, environments // 2)
     if batch < environments:
         larger = min(2 * batch, environments)
