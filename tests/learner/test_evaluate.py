@@ -27,3 +27,9 @@ def test_every_agent_has_episodes_of_its_own_and_steps_without_it_do_not_count(
     told = evaluated(checkpoint_in(tmp_path, game, agents=2), episodes)
     assert told["lengths"] == lengths and len(told["returns"]) == episodes
     assert told["scores"] == []
+
+
+def test_only_an_episode_that_counts_may_be_too_long(tmp_path: Path) -> None:
+    one = checkpoint_in(tmp_path, lambda: CountingGame(lengths=(2, 5)), agents=2)
+    told = evaluate._evaluate(str(one.path), False, 1, 0, True, None, None, max_steps=2)  # the other agent's has 5
+    assert told["lengths"] == [2]

@@ -52,16 +52,16 @@ def play_episodes(
     """
     count = environment.num_envs
     rows = np.flatnonzero(~player.theirs)
-    shares = np.zeros(count, int)
-    shares[rows] = [len(part) for part in np.array_split(np.arange(episodes), len(rows))]
+    owed = np.zeros(count, int)
+    owed[rows] = [len(part) for part in np.array_split(np.arange(episodes), len(rows))]
     finished: list[list[tuple[float, int, float]]] = [[] for _ in range(count)]
     total, length, score = np.zeros(count), np.zeros(count, int), np.zeros(count)
     step = environment.reset(seed=seed)
-    while any(len(results) < share for results, share in zip(finished, shares, strict=True)):
+    while owed.any():
         step = environment.step(player.act(step, greedy=greedy))
         total += step.reward
         length += (step.flags & Flags.ABSENT) == 0
-        if length.max() > max_steps:
+        if length[owed > 0].max() > max_steps:
             raise EnvironmentFailed(
                 f"an episode of {environment.spec.name} goes on after {max_steps:,} steps, and an evaluation plays "
                 "whole ones. Give more max_steps, or cut its episodes off (gymnasium.wrappers.TimeLimit); wb.rollout "
@@ -69,7 +69,8 @@ def play_episodes(
         if step.score is not None:
             score += step.score
         for row in np.flatnonzero(step.flags & ENDS).tolist():
-            if len(finished[row]) < shares[row]:
+            if owed[row]:
+                owed[row] -= 1
                 finished[row].append((float(total[row]), int(length[row]), float(score[row])))
             total[row], length[row], score[row] = 0.0, 0, 0.0
     returns, lengths, scores = (list(column) for column in zip(*sum(finished, []), strict=True))
