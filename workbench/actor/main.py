@@ -29,7 +29,7 @@ from workbench.errors import AccessDenied, ConnectionLost, OutOfBounds, ShapeMis
 from workbench.rundir import RunDirectory, sealed
 from workbench.wire import grpc
 from workbench.wire.endpoints import learner_name, reach
-from workbench.wire.lifeline import end_with_parent, leave_error
+from workbench.wire.lifeline import end_with_parent, leave_error, let_learner_first
 from workbench.wire.messages import GroupStep, Hello
 from workbench.wire.rpc import Endpoint
 
@@ -146,6 +146,7 @@ def main(run_dir: str, index: int) -> int:
     end_with_parent(lambda: _remove_bundle(run))
     signal.signal(signal.SIGTERM, lambda *_: os._exit(0))
     prefer_for_oom_kill()
+    let_learner_first()
     error_file = run.logs / f"actor-{index}.error.json"
     keep_within_limit(run, index, lambda error: os._exit(leave_error(error_file, error)))
     try:

@@ -6,6 +6,8 @@ import signal
 import traceback
 from pathlib import Path
 
+import torch
+
 from workbench.errors import WorkbenchError
 from workbench.learner.learner import Learner
 from workbench.learner.training.data_parallel import is_loss
@@ -16,6 +18,7 @@ from workbench.wire.lifeline import PEERS_LOST, Lifeline, leave_error
 
 def main(run_dir: str, rank: int, lifeline: Lifeline) -> int:
     """Run the learner of that rank of the run in `run_dir` until it stops or finishes, and return the exit code."""
+    torch.set_flush_denormal(True)  # of Adam's means a third falls below 1e-38, where arithmetic is 9 times slower
     run = RunDirectory(Path(run_dir))
     try:
         learner = Learner(run, rank)

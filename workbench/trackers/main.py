@@ -22,13 +22,12 @@ from workbench.errors import InvalidInput, WorkbenchError
 from workbench.metrics import MetricsWriter
 from workbench.rundir import RunDirectory, lock
 from workbench.trackers.follower import Follower, alone
-from workbench.wire.lifeline import leave, leave_error
+from workbench.wire.lifeline import leave, leave_error, let_learner_first
 
 INTERVAL_S = 5.0
 _LOOK_S = 0.5
 _AFTER_S = 300.0  # the end of the run
 _HANGS_S = 600.0  # one call of the service's package
-_NICE = 5  # training goes first
 _LONGEST = 500  # characters of a service's error
 
 
@@ -86,8 +85,7 @@ class Watch:
 def main(run_dir: str, name: str) -> int:
     """Hand the run to the tracker until it has ended and all is handed over; returns the exit code."""
     run = RunDirectory(Path(run_dir))
-    with suppress(OSError):
-        os.nice(_NICE)
+    let_learner_first()
     watch = Watch(run, name)
     try:
         mine = False

@@ -1,4 +1,4 @@
-"""Ends a child process with its parent, such as the supervisor, and writes down why a child gives up.
+"""What ends a child process: its parent is gone, or it gives up and says why; and what goes before it: the learner.
 
 The child's standard input is a pipe whose other end only the parent holds. The pipe closes however the parent ends,
 SIGKILL included; a thread of the child waits for that and ends the child.
@@ -21,6 +21,7 @@ from workbench.rundir import write_atomically
 PASSING = 5  # exit code for what a later try may find mended: storage that is away, the lock of a machine that is lost
 PEERS_LOST = 4  # exit code of a learner that lost another learner of its group
 FATAL = 3  # exit code of an error that a restart does not mend; the reason is in the error file
+_NICENESS = 5
 _LAST_WORDS_S = 8.0  # DESIGN.md: no orphan after 10 s
 
 
@@ -47,6 +48,12 @@ class Lifeline:
 def end_with_parent(last_words: Callable[[], None] | None = None) -> Lifeline:
     """A lifeline; its `last_words` may be set later."""
     return Lifeline(last_words)
+
+
+def let_learner_first() -> None:
+    """Lowers the priority of this process: inference and training, for which all others wait, get a core first."""
+    with suppress(OSError, AttributeError):  # not permitted, or Windows
+        os.setpriority(os.PRIO_PROCESS, 0, max(os.getpriority(os.PRIO_PROCESS, 0), _NICENESS))
 
 
 def leave(code: int) -> NoReturn:
