@@ -5,11 +5,13 @@ from __future__ import annotations
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
+import torch
 
 import workbench as wb
-from tests.conftest import SMALL
+from tests.conftest import SMALL, processes_of
 from workbench.running import machine_info
 
 
@@ -25,6 +27,37 @@ def test_it_tells_what_a_run_then_takes(home: Path) -> None:
     run.stop(timeout_s=0)
     assert (recorded["processor"], recorded["cores"]) == (said.processor, said.cores)
     assert recorded == machine_info.described()
+
+
+def _denormal_numbers() -> torch.Tensor:
+    return (torch.full((1,), 1e-40) * 1.0).count_nonzero().float()
+
+
+class Denormal(wb.Algorithm):
+    """Tells what is left of a denormal number where updates are computed, and where actions are."""
+
+    class Config(wb.LearningConfig):
+        unroll_length: int = 5
+
+    acted = torch.tensor(1.0)
+
+    def act(self, output: Any, **others: Any) -> Any:
+        Denormal.acted = _denormal_numbers()
+        return super().act(output, **others)
+
+    def loss(self, network: Any, *, batch: Any, config: Any) -> wb.Loss:
+        total = self.outputs(network, batch).value.square().mean()
+        return wb.Loss(total, {"left": _denormal_numbers(), "left_acting": Denormal.acted})
+
+
+def test_a_learner_has_no_denormal_numbers_and_goes_before_its_actors(home: Path) -> None:
+    run = wb.launch("testing/catch-v0", algorithm=Denormal, **{**SMALL, "actors": 1, "total_frames": 10**7})
+    run.wait(updates=3, timeout_s=60)
+    niceness = {word: one.nice() for one in processes_of(run.path) for word in one.cmdline() if word[0] == "_"}
+    run.stop()
+    assert niceness["_actor"] == niceness["_learner"] + 5
+    for name in ("left", "left_acting"):
+        assert set(run.metrics(name)["value"]) == {0.0}
 
 
 def test_a_table_shows_every_fact_once(monkeypatch) -> None:
