@@ -62,6 +62,8 @@ from workbench.errors import (
         ("CartPole-v1", {"n_envs": 4}, UnknownName, "Did you mean 'envs_per_actor'"),
         ("CartPole-v1", {"algorithm": "sac", "buffer_size": 4}, UnknownName, "Did you mean 'replay_size'"),
         ("CartPole-v1", {"algorithm": "ppo", "clip_range": 0.2}, UnknownName, "Did you mean 'clip'"),
+        ("CartPole-v1", {"network": "MlpPolicy"}, UnknownName, "Did you mean 'mlp'"),
+        ("CartPole-v1", {"policy": "MlpPolicy"}, UnknownName, "Did you mean 'network'"),
         ("CartPole-v1", {"network": nn.Linear(4, 2)}, InvalidInput, "^network=Linear.* is a network that exists"),
         (42, {}, InvalidInput, "^environment=42 must be a name or something that makes an environment, such as "
                                "'CartPole-v1' or a class.$"),

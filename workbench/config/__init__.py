@@ -15,7 +15,7 @@ from workbench.config.hyperparameters import (  # before the algorithms' own
 )
 
 from workbench.config.algorithms import ALGORITHMS, DEFAULT  # isort: skip
-from workbench.config.run import NETWORKS, REPLAY_S, WEIGHT_FIELDS, RunConfig, unknown_field
+from workbench.config.run import NETWORKS, REPLAY_S, WEIGHT_FIELDS, RunConfig, check_network, unknown_field
 from workbench.config.settings import Setting, setting, settings
 
 __all__ = [
@@ -30,6 +30,7 @@ __all__ = [
     "ReplayConfig",
     "RunConfig",
     "Setting",
+    "check_network",
     "setting",
     "settings",
     "unknown_field",

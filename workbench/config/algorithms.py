@@ -38,7 +38,10 @@ DEFAULT = next(iter(ALGORITHMS))
 def unknown_algorithm(name: object) -> UnknownName:
     """The error for a name that no algorithm has, with the nearest one, or one that does most like what has that name
     elsewhere."""
-    word = str(name).lower()
-    like = next((ours for ours, config in ALGORITHMS.items() if word in (ours, *config.relatives)), "")
     return UnknownName.among("algorithm", str(name), ALGORITHMS, "One of your own is given in Python, as its class.",
-                             {str(name): like})
+                             {str(name): like(str(name))})
+
+
+def like(name: str) -> str:
+    """The algorithm that has this name in another case, or does most like what has it elsewhere; "": none."""
+    return next((ours for ours, config in ALGORITHMS.items() if name.lower() in (ours, *config.relatives)), "")

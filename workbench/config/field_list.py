@@ -6,7 +6,7 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from workbench.config.algorithms import ALGORITHMS
+from workbench.config.algorithms import ALGORITHMS, like
 from workbench.config.own_algorithm import config_class, named_algorithm
 from workbench.config.run import RunConfig
 from workbench.config.settings import SYNONYMS, Setting, settings
@@ -74,7 +74,7 @@ def fields(name: str | type | None = None) -> Table[FieldRow]:
         return Table(rows, _COLUMNS, empty="no fields")
     if name not in having:
         raise UnknownName.among("field or algorithm", name, [*having, *ALGORITHMS, RUN], "wb.fields() lists them.",
-                                SYNONYMS)
+                                {name: like(name), **SYNONYMS})
     rows = [FieldRow(each, settings(_config(each))[name], having[name]) for each in having[name]]
     return Table(rows, _OF_ONE, empty="no fields")
 

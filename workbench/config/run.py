@@ -21,6 +21,10 @@ NETWORKS = (
     "mlp-256", "mlp-256-lstm", "mlp-lstm", "nature", "nature-lstm", "small-cnn", "small-cnn-lstm",
 )  # fmt: skip
 
+_NETWORKS_ELSEWHERE = {
+    "MlpPolicy": "mlp", "CnnPolicy": "nature", "MlpLstmPolicy": "mlp-lstm", "CnnLstmPolicy": "nature-lstm",
+}  # fmt: skip
+
 # Fields on which weights depend: a fork cannot change them.
 WEIGHT_FIELDS = (
     "environment", "environment_options", "wrappers", "frame_stack", "algorithm", "own_algorithm", "network",
@@ -312,6 +316,12 @@ def _split(algorithm: str, kind: type, fields: dict[str, Any]) -> tuple[dict[str
             named = repr(algorithm) if algorithm in ALGORITHMS else algorithm  # a user's class
             raise unknown_field(name, [*own, *theirs], f"wb.fields({named}) lists them.", algorithm=algorithm)
     return ({k: v for k, v in fields.items() if k in own}, {k: v for k, v in fields.items() if k in theirs})
+
+
+def check_network(name: object) -> None:
+    """Raises UnknownName if no network has that name."""
+    if name not in NETWORKS:
+        raise UnknownName.among("network", name, NETWORKS, synonyms=_NETWORKS_ELSEWHERE)
 
 
 def unknown_field(

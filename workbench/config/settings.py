@@ -137,7 +137,7 @@ SYNONYMS = {
     **dict.fromkeys(("num_workers", "num_env_runners"), "actors"), "env_kwargs": "environment_options",
     **dict.fromkeys(("timesteps", "total_timesteps", "train_for_env_steps"), "total_frames"),
     **dict.fromkeys(("rollout", "num_steps", "rollout_fragment_length"), "unroll_length"),
-    **dict.fromkeys(("hidden_size", "net_arch", "policy_kwargs"), "network"), "rnn_size": "lstm_size",
+    **dict.fromkeys(("hidden_size", "net_arch", "policy_kwargs", "policy"), "network"), "rnn_size": "lstm_size",
     "use_rnn": "network", "with_wandb": "track", "gamma": "discount",
     **dict.fromkeys(("ent_coef", "exploration_loss_coeff", "entropy_coeff"), "entropy_cost"),
     **dict.fromkeys(("vf_coef", "value_loss_coeff", "vf_loss_coeff"), "baseline_cost"),

@@ -19,7 +19,7 @@ from workbench.playing.evaluating import evaluation_log
 from workbench.playing.evaluating.evaluation import LONGEST_EPISODE, Evaluation
 from workbench.playing.rollout import Rollout, load
 from workbench.rundir import around
-from workbench.running.choosing import to_play
+from workbench.running.choosing import GIVE_CHECKPOINT, GIVE_GREEDY, to_play
 
 if TYPE_CHECKING:
     from workbench.running.handle import Run
@@ -29,7 +29,7 @@ SALIENCIES = ("gradient", "occlusion")
 _EPISODES = 10  # by default
 
 
-@checked_arguments(checkpoint="Give a run, its name, or one of its checkpoints.")
+@checked_arguments(checkpoint=GIVE_CHECKPOINT, deterministic=GIVE_GREEDY)
 def evaluate(
     checkpoint: Checkpoint | Run | str | Path,
     *,
@@ -138,7 +138,7 @@ def _checked_starts(checkpoint: Checkpoint, rules: Protocol | None, starts: str 
     return len(read_starts(Path(starts), game=game).starts)
 
 
-@checked_arguments(checkpoint="Give a run, its name, or one of its checkpoints.")
+@checked_arguments(checkpoint=GIVE_CHECKPOINT, deterministic=GIVE_GREEDY)
 def rollout(
     checkpoint: Checkpoint | Run | str | Path,
     *,

@@ -16,7 +16,7 @@ from workbench.playing.episodes import rollout
 from workbench.playing.evaluating.evaluation import Evaluation
 from workbench.rundir import write_atomically
 from workbench.running.card.model_card import FILE, FILM, left_out, model_card
-from workbench.running.choosing import chosen_checkpoint
+from workbench.running.choosing import GIVE_CHECKPOINT, GIVE_GREEDY, chosen_checkpoint
 from workbench.running.handle import Run
 from workbench.running.progress import notify
 
@@ -27,8 +27,7 @@ _ONNX_S = 600.0
 _OTHER_FORMATS = (".pt", ".pth", ".pkl", ".safetensors", ".tar", ".gz", ".h5", ".ckpt", ".json")
 
 
-@checked_arguments(checkpoint="Give a run, its name, or one of its checkpoints.",
-                   target="Give a path: target='policy'.")
+@checked_arguments(checkpoint=GIVE_CHECKPOINT, target="Give a path: target='policy'.")
 def export_policy(
     checkpoint: Checkpoint | Run | str | Path,
     *,
@@ -96,7 +95,7 @@ def _film(source: Checkpoint, *, trust_code: bool) -> bytes:
         return played.save(Path(folder) / FILM).read_bytes()
 
 
-@checked_arguments(checkpoint="Give a run, its name, or one of its checkpoints.",
+@checked_arguments(checkpoint=GIVE_CHECKPOINT, deterministic=GIVE_GREEDY,
                    env="Give the environment to act in: env=gymnasium.make('CartPole-v1').")
 def load_policy(
     checkpoint: Checkpoint | Run | str | Path, *, env: Any, greedy: bool = True, seed: int = 0, trust_code: bool = False

@@ -19,6 +19,8 @@ from workbench.running.connection import Control, checked, stored_status
 from workbench.running.progress import notify
 from workbench.tables import named
 
+GIVE_CHECKPOINT = "Give a run, its name, or one of its checkpoints."
+GIVE_GREEDY = "greedy=True takes the likeliest action; greedy=False samples from the policy."
 _ONE = re.compile(r"(?P<run>.+)@(?P<name>[^/@]+)")  # a checkpoint by its run and its folder's name
 
 

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from workbench import checkpoints, environments, imports, launchers, rundir
-from workbench.config import NETWORKS, RunConfig, settings
+from workbench.config import NETWORKS, RunConfig, check_network, settings
 from workbench.config.own_algorithm import named_algorithm, near_misses, varied
 from workbench.environments.adapters import code_by_value, edited_modules, sent_modules
 from workbench.environments.adapters.wrapping import Wrapped, Wrapper, checked_wrappers
@@ -26,7 +26,6 @@ from workbench.errors import (
     RunFailed,
     RunNotAlive,
     StorageFailed,
-    UnknownName,
     WaitTimeout,
 )
 from workbench.launchers.contract import Launched, Launcher
@@ -55,8 +54,8 @@ def checked_config(
     """The configuration, the code of the run by file name, and the name of the preset. Raises InvalidInput."""
     factory = environment if callable(environment) else environments.registered_factory(str(environment))
     label = environment if isinstance(environment, str) else _label(environment)
-    if isinstance(network, str) and network not in NETWORKS:
-        raise UnknownName.among("network", network, NETWORKS)
+    if isinstance(network, str):
+        check_network(network)
     if not (network is None or isinstance(network, str) or callable(network)):
         raise InvalidInput(f"network={network!r:.100} must be a name, {', '.join(NETWORKS)}, or a class or "
                            "function that makes one.")

@@ -8,7 +8,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from workbench.config import NETWORKS, RunConfig, Setting, unknown_field
+from workbench.config import RunConfig, Setting, check_network, unknown_field
 from workbench.errors import InvalidInput, OutOfBounds, StorageFailed, UnknownName
 
 SCALES = ("linear", "log")
@@ -178,8 +178,8 @@ def _choice(setting: Setting, entry: Any) -> Choice:
     if any(value == other for at, value in enumerate(values) for other in values[:at]):
         raise OutOfBounds(f"{argument} has a choice twice.")
     for value in values if setting.name == "network" else ():
-        if value is not None and value not in NETWORKS:
-            raise UnknownName.among("network", value, NETWORKS)
+        if value is not None:
+            check_network(value)
     return Choice(values)
 
 

@@ -164,7 +164,8 @@ def hint(
     if limiting == "environments":
         return f"waiting for environments {parts['training_wait']:.0%} of the time: more actors or cores would help"
     if limiting == "inference":
-        return f"inference works {parts['inference']:.0%} of the time: a larger max_batch would help"
+        return (f"inference works {parts['inference']:.0%} of the time: larger batches would help, by more environments"
+                " (envs_per_actor) or a larger max_batch")
     if limiting == "batch_wait":
         return f"groups wait {parts['batch_wait']:.0%} of the time for batches to fill: lower batch_timeout_ms"
     return f"training {parts['training']:.0%} of the time, waiting for unrolls {parts['training_wait']:.0%}"
