@@ -9,8 +9,8 @@ from __future__ import annotations
 from workbench.checkpoints.best import BEST, best, standing
 from workbench.checkpoints.checkpoint import Checkpoint, at
 from workbench.checkpoints.exporting import export
-from workbench.checkpoints.folder import copy, drop_replays, every, newest_good, prune, remove, write
+from workbench.checkpoints.folder import copy, drop_replays, every, newest, newest_good, prune, remove, write
 from workbench.checkpoints.tensorfile import Tensors
 
 __all__ = ["BEST", "Checkpoint", "Tensors", "at", "best", "copy", "drop_replays", "every", "export",
-           "newest_good", "prune", "remove", "standing", "write"]
+           "newest", "newest_good", "prune", "remove", "standing", "write"]

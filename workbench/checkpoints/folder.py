@@ -215,6 +215,11 @@ def every(folder: Path) -> list[Checkpoint]:
     return [entry for _, entry in _listed(folder) if isinstance(entry, Checkpoint)]
 
 
+def newest(folder: Path) -> Checkpoint | None:
+    """The last of `every`; None if there is none."""
+    return next(reversed(every(folder)), None)
+
+
 def _listed(folder: Path) -> list[tuple[float, Checkpoint | CheckpointCorrupt]]:
     """Checkpoints, or their errors, each with its time of creation, oldest first."""
     entries: list[tuple[float, Checkpoint | CheckpointCorrupt]] = []

@@ -48,7 +48,7 @@ def copy(run: RunDirectory, folder: Path) -> int | None:
         (target / below).mkdir(parents=True, exist_ok=True)
     for code in sealed.files_in(run.code):
         _write(target / "code" / code.name, code.read_bytes())
-    for opponent in checkpoints.every(run.opponent.checkpoints)[-1:]:
+    if opponent := checkpoints.newest(run.opponent.checkpoints):
         _copy_opponent(run, opponent, target / "opponent")
     record = {**run.read(), "mirrored": time.time()}
     _write(target / "run.json", json.dumps(record, indent=1).encode())
@@ -223,7 +223,7 @@ def _restore_metrics(source: Path, target: Path) -> None:
 
 
 def _restore_opponent(source: RunDirectory, run: RunDirectory, code: Mapping[str, bytes]) -> None:
-    for opponent in checkpoints.every(source.opponent.checkpoints)[-1:]:
+    if opponent := checkpoints.newest(source.opponent.checkpoints):
         run.opponent.code.mkdir(mode=0o700, parents=True)
         for file, data in code.items():
             rundir.write_atomically(run.opponent.code / file, data)

@@ -19,20 +19,20 @@ from workbench.rundir import RunDirectory, around, sealed, write_atomically
 def kept(run: RunDirectory, path: str) -> Checkpoint:
     """The copy of the checkpoint in `path`, made now if there is none. Raises InvalidInput where both are gone."""
     own = run.opponent
-    if not checkpoints.every(own.checkpoints):
-        given = _at(path)
-        own.code.mkdir(mode=0o700, parents=True, exist_ok=True)
-        theirs = around(given.path)
-        code = sealed.every(theirs.code) if theirs.record.exists() else {}
-        for name in ("network.pkl", "algorithm.pkl"):
-            if name in code:
-                write_atomically(own.code / name, code[name])
-        config = theirs.for_its_class(given.config) if theirs.record.exists() else given.config
-        record = json.dumps({"config": config.to_json()})  # says that the code beside it is this user's
-        write_atomically(own.record, record.encode())
-        played = {"model", *(["algorithm"] if "algorithm.pkl" in code else [])}
-        checkpoints.copy(given, own.checkpoints, without=[group for group in given.groups if group not in played])
-    return checkpoints.every(own.checkpoints)[-1]
+    if (copy := checkpoints.newest(own.checkpoints)) is not None:
+        return copy
+    given = _at(path)
+    own.code.mkdir(mode=0o700, parents=True, exist_ok=True)
+    theirs = around(given.path)
+    code = sealed.every(theirs.code) if theirs.record.exists() else {}
+    for name in ("network.pkl", "algorithm.pkl"):
+        if name in code:
+            write_atomically(own.code / name, code[name])
+    config = theirs.for_its_class(given.config) if theirs.record.exists() else given.config
+    record = json.dumps({"config": config.to_json()})  # says that the code beside it is this user's
+    write_atomically(own.record, record.encode())
+    played = {"model", *(["algorithm"] if "algorithm.pkl" in code else [])}
+    return checkpoints.copy(given, own.checkpoints, without=[group for group in given.groups if group not in played])
 
 
 def known(checkpoint: Checkpoint, path: str) -> Checkpoint:
@@ -45,8 +45,7 @@ def known(checkpoint: Checkpoint, path: str) -> Checkpoint:
     if not run.record.exists():
         raise InvalidInput(f"{checkpoint.path} was trained against an opponent, which lies with its run: play a "
                            "checkpoint in that run, where it was exported from.")
-    found = checkpoints.every(run.opponent.checkpoints)
-    return replace(found[-1] if found else _at(path), trust_code=checkpoint.trust_code)
+    return replace(checkpoints.newest(run.opponent.checkpoints) or _at(path), trust_code=checkpoint.trust_code)
 
 
 def _at(path: str) -> Checkpoint:

@@ -154,7 +154,7 @@ def stored_status(directory: RunDirectory) -> RunStatus:
 
 def _of_last_checkpoint(directory: RunDirectory, status: RunStatus) -> dict[str, Any]:
     """The counters of a dead run's newest checkpoint where the last status, up to a second older, is behind it."""
-    newest = next(reversed(checkpoints.every(directory.checkpoints)), None)
+    newest = checkpoints.newest(directory.checkpoints)
     if newest is None or newest.frames <= status.frames:
         return {}
     return {name: getattr(newest, name) for name in COUNTERS}

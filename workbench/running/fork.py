@@ -77,10 +77,10 @@ def forked(
 
 def _with_own_opponent(config: RunConfig, before: RunConfig, run: RunDirectory) -> RunConfig:
     """The configuration with the run's own copy of an unchanged opponent, which stays when its run is pruned."""
-    copies = checkpoints.every(run.opponent.checkpoints)
-    if not copies or config.opponent is None or config.opponent != before.opponent:
+    copy = checkpoints.newest(run.opponent.checkpoints)
+    if copy is None or config.opponent is None or config.opponent != before.opponent:
         return config
-    return config.replaced(opponent=str(copies[-1].path))
+    return config.replaced(opponent=str(copy.path))
 
 
 def _stem(name: str) -> str:

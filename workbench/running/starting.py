@@ -160,8 +160,8 @@ def moved_to(config: RunConfig, launcher: str | None, address: str | None) -> Ru
 def check_goes_on(directory: RunDirectory, config: RunConfig) -> None:
     """Raises InvalidInput if a rule of the configuration would end the run at once."""
     name, status = directory.name, stored_status(directory)
-    newest = checkpoints.every(directory.checkpoints)[-1:]
-    frames = max([status.frames if status.state == "finished" else 0, *(checkpoint.frames for checkpoint in newest)])
+    newest = checkpoints.newest(directory.checkpoints)
+    frames = max(status.frames if status.state == "finished" else 0, newest.frames if newest else 0)
     if frames >= config.total_frames:
         why = "has finished" if status.state == "finished" else f"would finish at once with its {frames:,} frames"
         raise InvalidInput(f"{name} {why}: it reached total_frames={config.total_frames}. Give a larger one: "

@@ -19,8 +19,8 @@ _EXIT_S = 1.0  # for the end of a learner that did not answer the call to stop
 def newest(run: RunDirectory) -> Checkpoint | None:
     """The run's newest checkpoint; None if it has none that can be read."""
     try:
-        return checkpoints.every(run.checkpoints)[-1]
-    except (OSError, IndexError):
+        return checkpoints.newest(run.checkpoints)
+    except OSError:
         return None
 
 

@@ -94,8 +94,8 @@ class SweepFolder(RecordFolder):
     def parent(self) -> Parent | None:
         """The checkpoint that all runs begin with: the sweep's own copy, since the original may be pruned."""
         parent: Parent | None = self.read().get("parent")
-        copies = checkpoints.every(self.checkpoints)
-        return {**parent, "checkpoint": str(copies[-1].path)} if parent and copies else parent
+        copy = checkpoints.newest(self.checkpoints)
+        return {**parent, "checkpoint": str(copy.path)} if parent and copy else parent
 
     def config(self) -> RunConfig:
         """The configuration that all runs share."""
