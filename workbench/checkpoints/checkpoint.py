@@ -25,10 +25,10 @@ if TYPE_CHECKING:
 
 FORMAT = 1
 META = "meta.json"
+LARGEST_META = 2 * files.LARGEST_RECORD  # bytes: it holds more than the run's configuration
 NAME = re.compile(r"\d{12,}(-\d+)?", re.ASCII)  # of the folder of one
 REPLAY = "replay"  # the one group that may be missing: pruning removes its file, and no other
 SUFFIX = ".safetensors"
-_LARGEST_META = 2 * files.LARGEST_RECORD  # it holds more than the run's configuration
 
 _END_OF_TIME = 2**33  # unix s
 _Decoded = TypeVar("_Decoded")
@@ -237,7 +237,7 @@ def at(path: Path, *, trust_code: bool = False) -> Checkpoint:
         raise InvalidInput(f"there is no checkpoint in {path}.")
     meta = path / META
     try:
-        content = files.decoded(files.content(meta, largest=_LARGEST_META))
+        content = files.decoded(files.content(meta, largest=LARGEST_META))
         return replace(_decoded(path, content), trust_code=trust_code)
     except OSError as error:
         if isinstance(error, FileNotFoundError) and not NAME.fullmatch(path.name):  # a folder that `write` did not make

@@ -22,6 +22,7 @@ from typing import Any
 
 from workbench import checkpoints, rundir
 from workbench.checkpoints import Checkpoint
+from workbench.checkpoints.checkpoint import LARGEST_META, META
 from workbench.copies import served_files
 from workbench.errors import CheckpointCorrupt, InvalidInput, RunNotFound, StorageFailed, WorkbenchError
 from workbench.metrics import copied_rows, schema
@@ -264,7 +265,7 @@ class RemoteCopy:
 
     def _copy_checkpoint(self, name: str, digest: str) -> None:
         target = served_files.path_in(self.directory.path, name, served_files.CHECKPOINT)
-        if target.exists() and _digest(target / "meta.json") == digest:
+        if target.exists() and _digest(target / META) == digest:
             return
         hidden = target.with_name(f".copying-{target.name}")
         shutil.rmtree(hidden, ignore_errors=True)
@@ -287,8 +288,8 @@ class RemoteCopy:
         """Fetch a checkpoint into a hidden folder. Raises StorageFailed, CheckpointCorrupt."""
         with _written(self.directory.path):
             files.make_private(hidden)
-            meta = b"".join(self._pieces(f"{name}/meta.json", largest=served_files.LARGEST_META))
-            rundir.write_atomically(hidden / "meta.json", meta)
+            meta = b"".join(self._pieces(f"{name}/{META}", largest=LARGEST_META))
+            rundir.write_atomically(hidden / META, meta)
             self._fill(checkpoints.at(hidden), name, target)
 
     def _fill(self, checkpoint: Checkpoint, name: str, former: Path) -> None:

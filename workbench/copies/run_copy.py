@@ -23,6 +23,7 @@ from typing import Any
 
 from workbench import checkpoints, rundir
 from workbench.checkpoints import Checkpoint
+from workbench.checkpoints.checkpoint import META, REPLAY, file_of
 from workbench.errors import CheckpointCorrupt, InvalidInput, RunNotFound, StorageFailed, nearest
 from workbench.metrics import check_whole
 from workbench.replay import demonstration_file
@@ -107,8 +108,8 @@ def _copy_checkpoint(checkpoint: Checkpoint, folder: Path) -> None:
     beside, target = folder / f".writing-{checkpoint.path.name}", folder / checkpoint.path.name
     shutil.rmtree(beside, ignore_errors=True)
     beside.mkdir(parents=True)
-    names = [f"{group}.safetensors" for group in checkpoint.groups if group != "replay"]
-    for name in (*names, "meta.json"):
+    names = [file_of(group) for group in checkpoint.groups if group != REPLAY]
+    for name in (*names, META):
         shutil.copyfile(checkpoint.path / name, beside / name)
     checkpoints.at(beside).verify(replay=False)
     shutil.rmtree(target, ignore_errors=True)  # another checkpoint of that name

@@ -16,12 +16,12 @@ from pathlib import Path
 from typing import Any
 
 from workbench import checkpoints
+from workbench.checkpoints.checkpoint import LARGEST_META, META, REPLAY, file_of
 from workbench.errors import InvalidInput, StorageFailed
 from workbench.rundir import RunDirectory, files, sealed
 
 PIECE_BYTES = 2 * 2**20
-LARGEST_META = 2**22
-REPLAY_FILE = "replay.safetensors"
+REPLAY_FILE = file_of(REPLAY)
 _MOST = 10_000  # files of a kind
 
 _CHECKPOINT = r"(opponent/)?checkpoints/\d{12,18}(-\d{1,6})?"
@@ -46,7 +46,7 @@ def checkpoints_of(run: RunDirectory) -> dict[str, str]:
         for checkpoint in checkpoints.every(folder):
             name = f"{prefix}checkpoints/{checkpoint.path.name}"
             with suppress(OSError):  # pruned in this moment
-                meta = files.content(checkpoint.path / "meta.json", largest=LARGEST_META)
+                meta = files.content(checkpoint.path / META, largest=LARGEST_META)
                 shown[name] = hashlib.sha256(meta).hexdigest()
     return dict(list(_unlinked(run, shown).items())[-_MOST:])
 

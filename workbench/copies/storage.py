@@ -15,11 +15,11 @@ from pathlib import Path, PurePosixPath
 from typing import Any
 
 from workbench import checkpoints, rundir
+from workbench.checkpoints.checkpoint import META
 from workbench.copies import run_copy
 from workbench.errors import InvalidInput, MissingPackage, StorageFailed
 from workbench.rundir import RunDirectory
 
-_META = "meta.json"
 PACKAGES = {"s3": "s3fs", "gs": "gcsfs", "gcs": "gcsfs", "abfs": "adlfs", "az": "adlfs"}  # by scheme
 
 
@@ -121,7 +121,7 @@ class Storage:
         """Folders of the checkpoints that are kept whole."""
         self._files.invalidate_cache()
         try:
-            found = self._files.glob(self._at(name, "checkpoints", "*", _META))
+            found = self._files.glob(self._at(name, "checkpoints", "*", META))
         except Exception as error:
             raise self._failed(error) from None
         return {PurePosixPath(path).parent.name for path in found}
@@ -130,7 +130,7 @@ class Storage:
         """Every file, the one by which a reader knows that the others are whole after them."""
         paths = [path for path in folder.rglob("*") if path.is_file()]
         try:
-            for path in sorted(paths, key=lambda path: (path.name == _META, path.name == "run.json", path)):
+            for path in sorted(paths, key=lambda path: (path.name == META, path.name == "run.json", path)):
                 there = "/".join([target, *path.relative_to(folder).parts])
                 self._files.makedirs(there.rpartition("/")[0], exist_ok=True)
                 self._put(path, there)
@@ -156,7 +156,7 @@ class Storage:
             if best is None or folder != best.path.name:
                 there = self._at(run.name, "checkpoints", folder)
                 with suppress(Exception):  # each file system has errors of its own
-                    self._files.rm_file(f"{there}/{_META}")
+                    self._files.rm_file(f"{there}/{META}")
                     self._files.rm(there, recursive=True)
 
     def _failed(self, error: BaseException) -> StorageFailed:

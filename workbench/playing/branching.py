@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from workbench.checkpoints.checkpoint import digest
+from workbench.checkpoints.checkpoint import META, digest
 from workbench.config import Setting
 from workbench.environments import observations
 from workbench.environments.contract import checked_actions
@@ -84,7 +84,7 @@ def checkpoint_of(rollout: Rollout) -> Path:
         run = RunDirectory(folder.parent)
         if folder == run.rollouts and run.record.exists():
             here = run.checkpoints / rollout.checkpoint.name
-            return here if (here / "meta.json").exists() else rollout.checkpoint
+            return here if (here / META).exists() else rollout.checkpoint
     return rollout.checkpoint
 
 

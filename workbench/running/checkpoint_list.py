@@ -15,13 +15,19 @@ if TYPE_CHECKING:
     from workbench.rundir import RunDirectory
     from workbench.running.handle import Run
 
+
+def why_written(checkpoint: Checkpoint) -> str:
+    """Why a checkpoint was written, in words; "" where it does not tell."""
+    return "asked for" if checkpoint.requested else str(checkpoint.meta.get("reason", ""))
+
+
 _COLUMNS: Columns = {
     "checkpoint": lambda checkpoint: checkpoint.path.name,
     "frames": lambda checkpoint: f"{checkpoint.frames:,}",
     "updates": lambda checkpoint: f"{checkpoint.updates:,}",
     "return": lambda checkpoint: "" if checkpoint.episode_return is None else f"{checkpoint.episode_return:.4g}",
     "age": lambda checkpoint: duration(max(0.0, time.time() - checkpoint.created)),
-    "why": lambda checkpoint: "asked for" if checkpoint.requested else str(checkpoint.meta.get("reason", "")),
+    "why": why_written,
     "replay": lambda checkpoint: "with replay" if checkpoint.has_replay else "",
 }
 _MARK = "the best"

@@ -10,6 +10,7 @@ from pathlib import Path
 
 from workbench import checkpoints, rundir
 from workbench.checkpoints import Checkpoint
+from workbench.checkpoints.checkpoint import META
 from workbench.config import REPLAY_S
 from workbench.errors import CheckpointCorrupt, InvalidInput
 from workbench.rundir import OfRun, RunDirectory, around, lock, sealed
@@ -39,7 +40,7 @@ def chosen_checkpoint(source: Checkpoint | OfRun | str | Path, *, trust_code: bo
         listed = {known.path.name: known for known in checkpoints.every(_run_of(one[0]).checkpoints)}
         checkpoint = named(one[1], "checkpoint", listed)
         checkpoint.verify(replay=False)
-    elif not isinstance(source, Checkpoint) and not os.path.exists(f"{os.path.expanduser(source)}/meta.json"):
+    elif not isinstance(source, Checkpoint) and not os.path.exists(f"{os.path.expanduser(source)}/{META}"):
         checkpoint = _stands_for(_run_of(source))
     else:
         checkpoint = source if isinstance(source, Checkpoint) else checkpoints.at(Path(source))

@@ -9,8 +9,10 @@ from typing import Any
 import numpy as np
 
 from workbench.checkpoints import Checkpoint, standing
+from workbench.checkpoints.checkpoint import file_of
 from workbench.checkpoints.layer_statistics import Difference, Layer
 from workbench.playing.evaluating.evaluation_log import LoggedEvaluation
+from workbench.running.checkpoint_list import why_written
 from workbench.tables import number, plain
 from workbench.widgets.charts.altair import alt
 from workbench.widgets.charts.axes import NUMBER, READ, Array, Series, along, x_axis, x_tip
@@ -72,8 +74,7 @@ def checkpoint_rows(
         rows.append({
             "key": checkpoint.path.name, "name": checkpoint.path.name, "frames": checkpoint.frames,
             "updates": checkpoint.updates, "return": checkpoint.episode_return, "evaluation": None, "interval": "",
-            "created": checkpoint.created,
-            "why": "asked for" if checkpoint.requested else str(checkpoint.meta.get("reason", "")),
+            "created": checkpoint.created, "why": why_written(checkpoint),
             **({"note": f"the best of the run: {standing(best)}", "bad": False} if checkpoint == best else {}),
             "size": round(size_bytes(checkpoint) / 2**20, 2), **evaluated,
         })  # fmt: skip
@@ -89,7 +90,7 @@ def interval(evaluation: Any) -> str:
 
 def size_bytes(checkpoint: Checkpoint) -> int:
     """The checkpoint's size on the disk."""
-    return sum(int(checkpoint.files[f"{group}.safetensors"]["size_bytes"]) for group in checkpoint.groups)
+    return sum(int(checkpoint.files[file_of(group)]["size_bytes"]) for group in checkpoint.groups)
 
 
 def layer_rows(layers: Sequence[Layer]) -> list[dict[str, Any]]:
