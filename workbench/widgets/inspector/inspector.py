@@ -37,6 +37,7 @@ from workbench.widgets.inspector import figures, still
 from workbench.widgets.inspector.task_form import TaskForm, box, keywords, text, whole
 from workbench.widgets.inspector.time_machine import TimeMachine
 from workbench.widgets.kernel import closing
+from workbench.widgets.kernel.message_line import message_line
 from workbench.widgets.kernel.refresher import REFRESHER, Actions
 from workbench.widgets.kernel.saved_view import Shown
 from workbench.widgets.views.table import RowTable
@@ -269,8 +270,7 @@ class CheckpointInspector:
             self._keep()
 
     def _say(self, text: str, *, bad: bool = False) -> None:
-        look = ' role="alert" style="color:var(--jp-error-color1,#b3261e)"' if bad else ' role="status"'
-        self.said.value = f"<div{look}>{'⚠ ' if bad else ''}{html.escape(text)}</div>" if text else ""
+        self.said.value = message_line(text, bad=bad)
 
     # --- what can be done ---------------------------------------------------------------------------------------
 

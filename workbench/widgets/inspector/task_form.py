@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-import html
 import threading
 import time
 from collections.abc import Callable, Mapping
@@ -12,9 +11,9 @@ from typing import Any
 import ipywidgets
 
 from workbench.errors import InvalidInput
+from workbench.widgets.kernel.message_line import message_line
 from workbench.widgets.kernel.refresher import REFRESHER, Actions
 
-_BAD = "color:var(--jp-error-color1,#b3261e)"
 _TICK_S = 1.0
 
 
@@ -86,9 +85,7 @@ class TaskForm:
 
     def say(self, text: str, *, bad: bool = False) -> None:
         """Shows a line under the button; "" clears it."""
-        look = f' role="alert" style="{_BAD}"' if bad else ' role="status"'
-        line = html.escape(text).replace("\n", "<br>")
-        self.message.value = f"<div{look}>{'⚠ ' if bad else ''}{line}</div>" if text else ""
+        self.message.value = message_line(text, bad=bad).replace("\n", "<br>")
 
 
 def keywords(text: str, *, reserved: Mapping[str, str]) -> dict[str, Any]:

@@ -24,6 +24,7 @@ from workbench.metrics.status_facts import FACTS
 from workbench.rundir import RunDirectory
 from workbench.tables import number
 from workbench.widgets.kernel import closing
+from workbench.widgets.kernel.message_line import message_line
 from workbench.widgets.kernel.refresher import Actions
 from workbench.widgets.panel.buttons import button, html_part
 from workbench.widgets.panel.snapshot import Snapshot
@@ -147,8 +148,7 @@ class Banner:
             shown.show_newer(_compared(self._run.path, rescued.path))
 
     def _say(self, text: str, *, bad: bool = False) -> None:
-        look = ' class="workbench-bad" role="alert"' if bad else ' role="status"'
-        self._result.value = f"<div{look}>{'⚠ ' if bad else ''}{html.escape(text)}</div>"
+        self._result.value = message_line(text, bad=bad)
 
 
 def sentences(now: Snapshot, best: Checkpoint | None) -> list[str]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import html
 import threading
 import time
 from collections import deque
@@ -11,6 +10,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import ipywidgets
+
+from workbench.widgets.kernel.message_line import message_line
 
 LINES = 4
 
@@ -139,9 +140,8 @@ class Note:
         """The line, with its age for the fading: a line that is drawn again goes on where it was."""
         clock = time.strftime("%H:%M:%S", time.localtime(self.at))
         fading = f'class="workbench-fades" style="animation-delay:-{max(0.0, time.time() - self.at):.1f}s"'
-        unfinished = self.message.endswith("…")
-        how = 'class="workbench-bad" role="alert"' if self.bad else f'role="status" {"" if unfinished else fading}'
-        return f"<div {how}>{clock} {'⚠ ' if self.bad else ''}{html.escape(self.message)}</div>"
+        stays = self.bad or self.message.endswith("…")
+        return message_line(self.message, bad=self.bad, before=f"{clock} ", also="" if stays else fading)
 
 
 def button(name: str, label: str, icon: str, tooltip: str, *, style: str = "") -> Any:

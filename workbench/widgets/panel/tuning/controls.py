@@ -7,7 +7,6 @@ the requested value on and shows the value in force.
 
 from __future__ import annotations
 
-import html
 import math
 import time
 from collections.abc import Callable
@@ -19,6 +18,7 @@ import ipywidgets
 from workbench.config import Setting
 from workbench.errors import OutOfBounds
 from workbench.tables import shown, typed_number
+from workbench.widgets.kernel.message_line import message_line
 
 OnRequest = Callable[[str, Any], None]  # gets a field's name and the requested value; must return at once
 OnUndo = Callable[[str], None]  # gets the name of the field whose last change is undone; likewise
@@ -133,7 +133,7 @@ class Control:
         """Show an error under the control, for ERROR_S at most; "": none."""
         self._said_at = time.monotonic()
         if message or "message" in vars(self):
-            self.message.value = f'<div role="alert">⚠ {html.escape(message)}</div>' if message else ""
+            self.message.value = message_line(message, bad=True)
 
     def _mirror(self) -> None:
         self._mirroring = True

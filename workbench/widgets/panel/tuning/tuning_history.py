@@ -16,6 +16,7 @@ from workbench.metrics import History
 from workbench.running.tuning import Change, last
 from workbench.running.tuning import changes as changes_of
 from workbench.tables import number
+from workbench.widgets.kernel.message_line import message_line
 from workbench.widgets.panel.tuning.controls import as_text
 
 MOST = 100  # changes in the table
@@ -59,7 +60,7 @@ class TuningHistory:
 
     def say(self, message: str) -> None:
         """Show an error under the button; "": none."""
-        self.message.value = f'<div role="alert">⚠ {html.escape(message)}</div>' if message else ""
+        self.message.value = message_line(message, bad=True)
 
     def _show(self) -> None:
         undone = [f"{change.name} back to {as_text(change.old)}" for change in last(self.all)]
