@@ -20,7 +20,12 @@ Bundle = dict[str, Any]  # what a saved notebook keeps: data by MIME type, text/
 
 GONE = "Detached: the kernel of this view is gone, and it shows what was last. Run the cell again to see it live."
 _DISCONNECTED = "jupyter-widgets-disconnected"  # ipywidgets' class of a view whose kernel is gone
-_WIDGET = "application/vnd.jupyter.widget-view+json"
+
+
+def reference(view: Any) -> Bundle:
+    """The data by which a front end shows a widget."""
+    widget = {"version_major": 2, "version_minor": 0, "model_id": view.model_id}
+    return {"application/vnd.jupyter.widget-view+json": widget}
 
 
 class Shown:
@@ -37,7 +42,7 @@ class Shown:
         view.add_class(self._mark)
         self._gone = gone
         self._handles = [DisplayHandle(f"{self._mark}-{part}") for part in ("view", "still")]
-        self._reference = {"version_major": 2, "version_minor": 0, "model_id": view.model_id}
+        self._reference = reference(view)
         if (place := placeholder.take()) is not None:
             self._handles[0] = place
             place.update(self._live(still), raw=True)
@@ -64,8 +69,7 @@ class Shown:
                 handle.update({"text/html": "", "text/plain": ""}, raw=True)
             else:
                 below.add_class(f"{mark}-view")
-                reference = {"version_major": 2, "version_minor": 0, "model_id": below.model_id}
-                handle.update({_WIDGET: reference, "text/plain": ""}, raw=True)
+                handle.update({**reference(below), "text/plain": ""}, raw=True)
 
     def revive(self, still: Bundle) -> None:
         """Puts the widget back in the picture's place."""
@@ -73,7 +77,7 @@ class Shown:
         self.keep(still)
 
     def _live(self, still: Bundle) -> Bundle:
-        return {_WIDGET: self._reference, "text/plain": still["text/plain"]}
+        return {**self._reference, "text/plain": still["text/plain"]}
 
     def _beside(self, still: Bundle) -> Bundle:
         """The picture, with the style that hides it as long as the widget is there."""

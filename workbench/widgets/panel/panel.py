@@ -41,7 +41,7 @@ from workbench.running.connection import stored_status
 from workbench.widgets.charts import static_render
 from workbench.widgets.kernel import closing
 from workbench.widgets.kernel.refresher import REFRESHER
-from workbench.widgets.kernel.saved_view import Bundle, Shown
+from workbench.widgets.kernel.saved_view import Bundle, Shown, reference
 from workbench.widgets.panel import dashboard
 from workbench.widgets.panel.commands import PanelCommands
 from workbench.widgets.panel.layout import PanelView
@@ -145,8 +145,7 @@ class RunPanel:
     def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> Bundle:
         if (picture := self._current_picture()) is not None:
             return picture
-        reference = {"version_major": 2, "version_minor": 0, "model_id": self.view.model_id}
-        return {"application/vnd.jupyter.widget-view+json": reference, **self._static()}
+        return {**reference(self.view), **self._static()}
 
     def _ipython_display_(self) -> None:
         with self._lock:
