@@ -16,7 +16,7 @@ import numpy as np
 from workbench.metrics.flights import STAGES, brief
 from workbench.widgets.charts.altair import alt
 from workbench.widgets.charts.axes import NUMBER, READ, Array, Axis, Series, along, binned, log_axis, log_domain, x_axis
-from workbench.widgets.charts.live import Figure, Plain, Table
+from workbench.widgets.charts.live import Figure, Plain, Table, over_table
 from workbench.widgets.charts.marks import (
     EVENT_MARKS,
     LANES,
@@ -90,17 +90,17 @@ def _lines(
     how = {"strokeWidth": 2, "interpolate": "step-after"} if stepped else faint
     # More series than colours: the same colours again, dashed.
     dash = [{"strokeDash": [6, 3]} if at >= len(COLOURS) else {} for at in range(len(names))]
-    layers = [_layer(f"line{at}").mark_line(**how, **dash[at]).encode(x=x_axis(axis), y=y, color=alt.ColorDatum(name))
-             for at, name in enumerate(names)]
+    layers = [over_table(f"line{at}").mark_line(**how, **dash[at]).encode(
+                  x=x_axis(axis), y=y, color=alt.ColorDatum(name)) for at, name in enumerate(names)]
     if not stepped:
         x = x_axis(axis, "middle")
-        layers += [_layer("readout").mark_line(strokeWidth=2, **dash[at]).encode(
+        layers += [over_table("readout").mark_line(strokeWidth=2, **dash[at]).encode(
                        x=x, y=alt.Y(f"v{at}:Q", title=None, axis=ticks, scale=scale), color=alt.ColorDatum(name))
                   for at, name in enumerate(names)]
     colours = {name: COLOURS[at % len(COLOURS)] for at, name in enumerate(names)}
     alone = _alone_layer(colours, y, axis, legend=len(names) > 1)
-    rule = _layer("asked").mark_rule(strokeDash=[5, 4], strokeWidth=1.5, color=COLOURS[1]).encode(y=y)
-    text = _layer("asked").mark_text(align="right", baseline="top", dy=5).encode(
+    rule = over_table("asked").mark_rule(strokeDash=[5, 4], strokeWidth=1.5, color=COLOURS[1]).encode(y=y)
+    text = over_table("asked").mark_text(align="right", baseline="top", dy=5).encode(
         y=y, x=alt.XValue("width"), text="text:N")
     return _over_time([*layers, alone, rule, text], names, axis, title=title,
                       description=f"Lines of {', '.join(names)} over {axis}")
@@ -121,7 +121,7 @@ def _alone_layer(
     fitting = max(1, min(4, int(across / (35 + 7.5 * max(map(len, colours))))))
     top = alt.Legend(**_LEGEND, orient="top", columns=fitting) if legend else None
     colour = alt.Color("series:N", scale=scale, legend=top)
-    return _layer("alone").mark_point(size=30).encode(x=x_axis(axis), y=y, color=colour)
+    return over_table("alone").mark_point(size=30).encode(x=x_axis(axis), y=y, color=colour)
 
 
 def episode_returns(
@@ -149,7 +149,7 @@ def _returns(title: str, axis: Axis, evaluated: bool, wide: bool, what: str) -> 
     y = alt.Y("value:Q", title=None, axis=alt.Axis(labelExpr=NUMBER, tickCount=5), scale=alt.Scale(zero=False))
 
     def layer(table: str, kind: str) -> alt.Chart:
-        return _layer(table).encode(x=x_axis(axis), y=y, color=alt.ColorDatum(kind))
+        return over_table(table).encode(x=x_axis(axis), y=y, color=alt.ColorDatum(kind))
 
     layers = [layer("training", "training").mark_circle(size=12, fillOpacity=0.4, opacity=1),
              layer("mean", "training mean").mark_line(strokeWidth=2.5),
@@ -192,7 +192,7 @@ def _histogram(title: str, x: str, domain: tuple[float, float] | None, whole: bo
         labelExpr=NUMBER, grid=False, tickCount=6, **({"tickMinStep": 1} if whole else {})))
     tips = [alt.Tooltip("low:Q", title="from", format=READ), alt.Tooltip("high:Q", title="to", format=READ),
             alt.Tooltip("share:Q", format=".1%")]
-    return _layer("bars").mark_bar(color=COLOURS[0], binSpacing=1).encode(
+    return over_table("bars").mark_bar(color=COLOURS[0], binSpacing=1).encode(
         x=alt.X("low:Q", bin="binned", title=x, axis=axis, scale=scale), x2="high:Q",
         y=alt.Y("share:Q", title=None, axis=alt.Axis(format="%", tickCount=4)), tooltip=tips,
     ).properties(title=title, description=f"Histogram of {x}")
@@ -228,7 +228,7 @@ def _parts(
 @lru_cache(8)
 def _parts_chart(title: str, names: tuple[str, ...], description: str) -> alt.LayerChart:
     colours = alt.Scale(domain=["most", "work", "wait"], range=[COLOURS[1], COLOURS[0], GREY])
-    base = _layer("parts").encode(
+    base = over_table("parts").encode(
         y=alt.Y("part:N", axis=None, sort=list(names)),
         tooltip=[alt.Tooltip("part:N", title="part"), alt.Tooltip("share:Q", title="share of time", format=".1%")],
     )
@@ -246,12 +246,8 @@ def nothing(why: str, *, title: str, wide: bool = False) -> Figure:
 
 @lru_cache(64)
 def _nothing(title: str, why: str) -> alt.Chart:
-    text = _layer("nothing").mark_text(text=textwrap.wrap(why, 34), fontSize=13)
+    text = over_table("nothing").mark_text(text=textwrap.wrap(why, 34), fontSize=13)
     return text.properties(title=title, description=f"{title}: {why}")
-
-
-def _layer(table: str) -> alt.Chart:
-    return alt.Chart(alt.NamedData(table))
 
 
 def _over_time(

@@ -86,6 +86,11 @@ class Figure:
         return dict(entry[1])
 
 
+def over_table(name: str) -> alt.Chart:
+    """A chart, or a layer of one, over one of its figure's tables."""
+    return alt.Chart(alt.NamedData(name))
+
+
 _specs: dict[int, tuple[Any, dict[str, Any]]] = {}  # by id of the chart, which is stored so that its id stays unique
 
 

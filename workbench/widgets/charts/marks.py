@@ -10,7 +10,7 @@ import numpy as np
 
 from workbench.widgets.charts.altair import alt
 from workbench.widgets.charts.axes import READ, Array, Axis, Series, along, x_axis, x_tip
-from workbench.widgets.charts.live import Table
+from workbench.widgets.charts.live import Table, over_table
 
 STRETCHES = 80  # of the x axis, each with its own tooltip
 MESSAGE = 120  # characters of an event in its tooltip
@@ -66,7 +66,7 @@ def event_strip(axis: Axis) -> list[alt.Chart]:
     lanes = alt.Axis(ticks=False, domain=False, grid=True)
     y = alt.Y("lane:N", title=None, axis=lanes, scale=alt.Scale(domain=list(LANES)), sort=list(LANES))
     tips = [alt.Tooltip("kind:N", title="event"), alt.Tooltip("message:N", title="what"), x_tip(axis)]
-    base = alt.Chart(alt.NamedData("events")).encode(x=x_axis(axis, titled=False), y=y, tooltip=tips)
+    base = over_table("events").encode(x=x_axis(axis, titled=False), y=y, tooltip=tips)
     return [
         base.mark_point(size=350, opacity=0),  # easier to point at
         base.mark_point(size=75, filled=True, opacity=1, strokeWidth=1.5).encode(
@@ -78,13 +78,13 @@ def event_strip(axis: Axis) -> list[alt.Chart]:
 def event_rules(axis: Axis) -> alt.Chart:
     """A layer with a thin grey line per event of the table `events`, for a chart without a strip."""
     tips = [alt.Tooltip("kind:N", title="event"), alt.Tooltip("message:N", title="what"), x_tip(axis)]
-    events = alt.Chart(alt.NamedData("events")).transform_filter("datum.kind !== 'checkpoint'")
+    events = over_table("events").transform_filter("datum.kind !== 'checkpoint'")
     return events.mark_rule(strokeDash=[4, 3], color=_GREY).encode(x=x_axis(axis), tooltip=tips)
 
 
 def span_layer(axis: Axis) -> alt.Chart:
     """An invisible layer over the table `span`, whose two positions are the ends of the axis of all charts of time."""
-    return alt.Chart(alt.NamedData("span")).mark_point(opacity=0, size=0).encode(x=x_axis(axis))
+    return over_table("span").mark_point(opacity=0, size=0).encode(x=x_axis(axis))
 
 
 def spanning(ends: tuple[float, float] | None) -> Table:
@@ -135,5 +135,5 @@ def readout_layer(names: Sequence[str], axis: Axis) -> alt.Chart:
     texts = {f"t{at}": f"isValid(datum.v{at}) ? format(datum.v{at}, '{READ}') : '–'" for at in range(len(names))}
     tips = [x_tip(axis, "middle"), *(alt.Tooltip(f"t{at}:N", title=name) for at, name in enumerate(names))]
     lit = alt.OpacityValue(0, condition={"param": "hover", "empty": False, "value": 0.18})
-    layer = alt.Chart(alt.NamedData("readout")).transform_calculate(**texts).mark_rect(fill="#8a8f98")
+    layer = over_table("readout").transform_calculate(**texts).mark_rect(fill="#8a8f98")
     return layer.add_params(hover).encode(x=x_axis(axis), x2="x2:Q", opacity=lit, tooltip=tips)

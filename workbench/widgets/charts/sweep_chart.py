@@ -16,7 +16,7 @@ from workbench.sweeping.study import LEAST_FOR_IMPORTANCE, Trial, best
 from workbench.widgets.charts import charts
 from workbench.widgets.charts.altair import alt
 from workbench.widgets.charts.axes import NUMBER, READ
-from workbench.widgets.charts.live import Figure, Table
+from workbench.widgets.charts.live import Figure, Table, over_table
 
 COLOURS = ("#2a80c4", "#d55e00", "#8a8f98")  # finished, the best, and all others; see `charts.COLOURS`
 KINDS = ("finished", "best", "running, pruned or failed")
@@ -75,12 +75,13 @@ def _parallel(title: str, names: tuple[str, ...]) -> alt.LayerChart:
     strength = alt.Opacity("kind:N", scale=alt.Scale(domain=list(KINDS), range=[0.75, 1, 0.35]), legend=None)
     tips = [alt.Tooltip("run:N"), alt.Tooltip("axis:N", title="field"), alt.Tooltip("read:N", title="value"),
             alt.Tooltip("kind:N"), alt.Tooltip("value:Q", title=names[-1], format=READ)]
-    base = _layer("trials").encode(x=x, y=y, color=colour, detail="trial:N", tooltip=tips)
+    base = over_table("trials").encode(x=x, y=y, color=colour, detail="trial:N", tooltip=tips)
     lines = base.mark_line(strokeWidth=2).encode(
         opacity=alt.condition(over, alt.value(1.0), strength),
         strokeWidth=alt.condition(over, alt.value(5), alt.value(2)))
     points = base.mark_point(filled=True, size=70).encode(opacity=strength).add_params(over)
-    text = _layer("ticks").mark_text(align="right", dx=-7, fontSize=11, tooltip=None).encode(x=x, y=y, text="text:N")
+    text = over_table("ticks").mark_text(align="right", dx=-7, fontSize=11, tooltip=None).encode(
+        x=x, y=y, text="text:N")
     description = f"Parallel coordinates over {', '.join(names)}: one line per trial"
     return alt.layer(lines, points, text, title=title, description=description)
 
@@ -97,7 +98,7 @@ def importance(shares: Mapping[str, float]) -> Figure:
 
 @lru_cache(32)
 def _importance(title: str, names: tuple[str, ...]) -> alt.LayerChart:
-    base = _layer("fields").encode(
+    base = over_table("fields").encode(
         y=alt.Y("field:N", title=None, sort=list(names), axis=alt.Axis(ticks=False, domain=False, labelLimit=150)),
         x=alt.X("share:Q", title=None, axis=None, scale=alt.Scale(domain=[0, 1.18])),
         tooltip=[alt.Tooltip("field:N"), alt.Tooltip("share:Q", format=".1%")],
@@ -132,8 +133,8 @@ def _history(title: str) -> alt.LayerChart:
     y = alt.Y("value:Q", title=None, axis=alt.Axis(labelExpr=NUMBER, tickCount=5), scale=alt.Scale(zero=False))
     colour = alt.Color("kind:N", legend=None, scale=alt.Scale(domain=list(KINDS), range=list(COLOURS)))
     tips = [alt.Tooltip("run:N"), alt.Tooltip("value:Q", format=READ), alt.Tooltip("kind:N")]
-    dots = _layer("dots").mark_point(filled=True, size=60, opacity=1).encode(x=x, y=y, color=colour, tooltip=tips)
-    line = _layer("line").mark_line(interpolate="step-after", strokeWidth=1.5, color=COLOURS[0]).encode(x=x, y=y)
+    dots = over_table("dots").mark_point(filled=True, size=60, opacity=1).encode(x=x, y=y, color=colour, tooltip=tips)
+    line = over_table("line").mark_line(interpolate="step-after", strokeWidth=1.5, color=COLOURS[0]).encode(x=x, y=y)
     return alt.layer(line, dots, title=title, description=f"{title}: a dot per trial, a line of the best so far")
 
 
@@ -149,7 +150,3 @@ def _table(columns: Mapping[str, list[Any]]) -> Table:
     """Columns for LiveCharts: arrays of numbers, lists of texts."""
     return {name: np.array(cells, np.float64) if name in ("trial", "place", "value") else cells
             for name, cells in columns.items()}
-
-
-def _layer(table: str) -> alt.Chart:
-    return alt.Chart(alt.NamedData(table))

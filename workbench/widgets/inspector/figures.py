@@ -17,7 +17,7 @@ from workbench.tables import number, plain
 from workbench.widgets.charts.altair import alt
 from workbench.widgets.charts.axes import NUMBER, READ, Array, Series, along, x_axis, x_tip
 from workbench.widgets.charts.charts import COLOURS, EMPTY, GREY
-from workbench.widgets.charts.live import Figure
+from workbench.widgets.charts.live import Figure, over_table
 from workbench.widgets.charts.marks import Events, event_rules, event_table, readout, readout_layer
 from workbench.widgets.views.table import Column
 
@@ -229,7 +229,7 @@ def _ink(colours: Mapping[str, str], *, legend: bool) -> alt.Color:
 
 def _over(table: str, kind: str = "") -> alt.Chart:
     """A layer over a table, whose rows are all of a `kind`."""
-    base = alt.Chart(alt.NamedData(table))
+    base = over_table(table)
     return base.transform_calculate(kind=f"'{kind}'") if kind else base
 
 

@@ -99,16 +99,12 @@ def _series(now: Snapshot, name: str) -> Series:
     return now.series.get(name, charts.EMPTY)
 
 
-def _returns(now: Snapshot, title: str, axis: Axis) -> Figure:
-    each, mean, evaluation, evaluation_mean = (_series(now, name) for name in RETURNS)
-    return charts.episode_returns(
-        each, mean, evaluation=evaluation, evaluation_mean=evaluation_mean, title=title, axis=axis)
-
-
-def _scores(now: Snapshot, title: str, axis: Axis) -> Figure:
-    each, mean, evaluation, evaluation_mean = (_series(now, name) for name in SCORES)
+def _returns(
+    now: Snapshot, title: str, axis: Axis, *, names: tuple[str, ...] = RETURNS, wide: bool = True, what: str = "return"
+) -> Figure:
+    each, mean, evaluation, evaluation_mean = (_series(now, name) for name in names)
     return charts.episode_returns(each, mean, evaluation=evaluation, evaluation_mean=evaluation_mean,
-                                  title=title, axis=axis, wide=False, what="score")
+                                  title=title, axis=axis, wide=wide, what=what)
 
 
 def _losses(now: Snapshot, title: str, axis: Axis) -> Figure:
@@ -237,7 +233,7 @@ LIFE = {f"life_{stage}_s": stage for stage in STAGES}
 MEMORY = {"accelerator_memory_gb": "accelerator", "learner_memory_gb": "learner", "memory_gb": "machine"}
 SLOTS = {
     "returns": Slot("Episode return", _returns, RETURNS, awaited=_before_returns),
-    "scores": Slot("Episode score", _scores, SCORES),
+    "scores": Slot("Episode score", partial(_returns, names=SCORES, wide=False, what="score"), SCORES),
     "speed": Slot("Speed", _speed, tuple(SPEEDS), awaited=lambda now: "no measurement yet"),
     "losses": Slot("Losses", _losses, ("td_error", *LOSSES), awaited=_before_losses),
     "entropy": Slot("Policy entropy (nats)", _lines({"entropy": "entropy"}), ("entropy",),
