@@ -90,8 +90,8 @@ def _evaluated(
     request = {
         **worker_process.of(source),
         "episodes": Setting("episodes", int, 10, "", low=1, high=1_000_000).check(number),
-        "seed": Setting("seed", int, 0, "", low=0, high=2**31 - 1).check(seed),
-        "greedy": Setting("greedy", bool, True, "").check(greedy),
+        "seed": worker_process.SEED.check(seed),
+        "greedy": worker_process.GREEDY.check(greedy),
         "protocol": None if rules is None else rules.name,
         "starts": None if starts is None else str(Path(starts).expanduser().absolute()),
         "max_steps": Setting("max_steps", int, LONGEST_EPISODE, "", unit="steps", low=1, high=10**9).check(max_steps),
@@ -178,8 +178,8 @@ def rollout(
     if isinstance(checkpoint, str | Path) and store.is_rollout(Path(os.path.expanduser(checkpoint))):
         return load(Path(checkpoint))
     options = {
-        "seed": Setting("seed", int, 0, "", low=0, high=2**31 - 1).check(seed),
-        "greedy": Setting("greedy", bool, True, "").check(greedy),
+        "seed": worker_process.SEED.check(seed),
+        "greedy": worker_process.GREEDY.check(greedy),
         "max_steps": Setting("max_steps", int, MAX_STEPS, "", unit="steps", low=1, high=10_000_000).check(max_steps),
         "saliency": Setting("saliency", str, None, "", choices=SALIENCIES, optional=True).check(saliency),
         "render": Setting("render", bool, True, "").check(render),

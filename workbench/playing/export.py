@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 
 from workbench import checkpoints
 from workbench.checkpoints import Checkpoint
-from workbench.config import Setting
 from workbench.errors import InvalidInput, checked_arguments
 from workbench.playing import worker_process
 from workbench.playing.episodes import rollout
@@ -122,5 +121,4 @@ def load_policy(
     source = chosen_checkpoint(checkpoint, trust_code=trust_code)
     if not (hasattr(env, "observation_space") and hasattr(env, "action_space")):
         raise InvalidInput(f"env={env!r:.100} is no Gymnasium environment. Give one: gymnasium.make('CartPole-v1').")
-    return Policy(source, env, greedy=Setting("greedy", bool, True, "").check(greedy),
-                  seed=Setting("seed", int, 0, "", low=0, high=2**31 - 1).check(seed))
+    return Policy(source, env, greedy=worker_process.GREEDY.check(greedy), seed=worker_process.SEED.check(seed))

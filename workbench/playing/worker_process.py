@@ -11,9 +11,14 @@ from typing import Any
 
 from workbench import imports, rundir
 from workbench.checkpoints import Checkpoint
+from workbench.config import Setting
 from workbench.errors import InvalidInput, WorkbenchError, by_name
 from workbench.launchers.local import clean_environment
 from workbench.rundir.files import place_or
+
+# Arguments of the calls that play.
+SEED = Setting("seed", int, 0, "", low=0, high=2**31 - 1)
+GREEDY = Setting("greedy", bool, True, "")
 
 _LONGEST_REQUEST = 2**17 - 1  # bytes: Linux's MAX_ARG_STRLEN without its last
 

@@ -18,6 +18,7 @@ from workbench.playing.by_hand.game_process import GameProcess
 from workbench.playing.by_hand.keyboard import KeyMap, keymap
 from workbench.playing.rollout import Rollout, load
 from workbench.playing.store import JOURNAL, read_journal
+from workbench.playing.worker_process import GREEDY, SEED
 from workbench.rundir import sealed
 from workbench.running.choosing import to_play
 from workbench.running.handle import Run
@@ -212,7 +213,7 @@ class Game:
 
     def restart(self, seed: int | None = None) -> Moment:
         """Begin another episode, by default with the next seed. An unfinished episode is dropped unless it was kept."""
-        return self._command("restart", seed=None if seed is None else _seed(seed))
+        return self._command("restart", seed=None if seed is None else SEED.check(seed))
 
     def keep(self) -> Rollout:
         """Store the episode so far as a rollout, which a later `keep` or the episode's end replaces.
@@ -314,7 +315,7 @@ def play(
         InvalidInput, CheckpointCorrupt: the source does not exist, or keys are wrong.
         MissingPackage, EnvironmentFailed, NetworkFailed: with the traceback.
     """
-    options = {"seed": _seed(seed), "greedy": Setting("greedy", bool, True, "").check(greedy),
+    options = {"seed": SEED.check(seed), "greedy": GREEDY.check(greedy),
               "options": dict(environment_options or {})}
     rate = Setting("frames_per_second", float, None, "", unit="frames/s", low=0.1, high=10_000, optional=True)
     controls: dict[str, Any] = {"keys": keys, "frames_per_second": rate.check(frames_per_second),
@@ -346,9 +347,10 @@ def resumed(journal: Path, *, trust_code: bool = False, **controls: Any) -> Game
         to_play(source, trust_code=trust_code)
     else:
         sealed.check_module(path.parent, environment, trust_code=trust_code)
-    request = {"seed": _seed(opening.get("seed")), "greedy": opening.get("greedy") is not False, "options": options,
-               "source": source, "environment": environment, "trust_code": trust_code, "folder": str(path.parent),
-               "stem": str(opening.get("stem", "played"))[:_LONGEST_NAME].replace("/", "-"), "journal": str(path)}
+    request = {"seed": SEED.check(opening.get("seed")), "greedy": opening.get("greedy") is not False,
+               "options": options, "source": source, "environment": environment, "trust_code": trust_code,
+               "folder": str(path.parent), "journal": str(path),
+               "stem": str(opening.get("stem", "played"))[:_LONGEST_NAME].replace("/", "-")}
     title = opening["title"][:_LONGEST_NAME]
     return Game({**request, "title": title}, title=title, **{
         "keys": None, "turns": None, "frames_per_second": None, **controls})
@@ -371,10 +373,6 @@ def _source(source: Checkpoint | Run | str | Path, options: Mapping[str, Any], t
         raise InvalidInput(f"environment_options={dict(options)!r:.100} are for an environment by its name: a policy "
                            "plays as it was trained.")
     return checkpoint
-
-
-def _seed(seed: Any) -> int:
-    return int(Setting("seed", int, 0, "", low=0, high=2**31 - 1).check(seed))
 
 
 def _plain(action: Any) -> Any:
