@@ -41,6 +41,8 @@ class Flags(enum.IntFlag):
 
 ENDS = Flags.TERMINATED | Flags.TRUNCATED
 NO_DISCOUNT = Flags.TERMINATED | Flags.LIFE_LOST
+# Of a transition that ends one episode where x_t begins the next.
+ENDED_FLAGS, CUT_OFF_FLAGS = np.uint8(Flags.TERMINATED | Flags.START), np.uint8(Flags.TRUNCATED | Flags.START)
 
 
 ActionKind = Literal["categorical", "multi_discrete", "bernoulli", "tanh_normal", "mixed"]

@@ -23,10 +23,7 @@ from workbench.environments.adapters.rendering import frames_per_second, named_a
 from workbench.environments.adapters.spaces import Layout, layout_of, spec_of
 from workbench.environments.contract import Array, Ending, WithEndings, checked_actions, first_step, seeds_of
 from workbench.errors import EnvironmentFailed
-from workbench.trajectory import Flags, StepBatch
-
-_ENDED = np.uint8(Flags.TERMINATED | Flags.START)
-_CUT_OFF = np.uint8(Flags.TRUNCATED | Flags.START)
+from workbench.trajectory import CUT_OFF_FLAGS, ENDED_FLAGS, StepBatch
 
 
 class GymnasiumVector(WithEndings):
@@ -96,7 +93,7 @@ class GymnasiumVector(WithEndings):
         for index, action in enumerate(each_of(native_actions, self.num_envs)):
             observation, reward, terminated, truncated = self._step_one(index, action)
             if terminated or truncated:
-                flags[index] = _ENDED if terminated else _CUT_OFF
+                flags[index] = ENDED_FLAGS if terminated else CUT_OFF_FLAGS
                 final = self._final(index, observation)
                 if not terminated:
                     finals[index] = final

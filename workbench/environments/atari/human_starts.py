@@ -36,7 +36,7 @@ from workbench.environments.contract import Array, Ending, WithEndings, checked_
 from workbench.environments.observations import area_matrix
 from workbench.errors import InvalidInput
 from workbench.rundir.files import content
-from workbench.trajectory import EnvironmentSpec, Flags, StepBatch
+from workbench.trajectory import CUT_OFF_FLAGS, ENDED_FLAGS, EnvironmentSpec, StepBatch
 
 ALL_ACTIONS = 18  # of the joystick
 _LARGEST = 2**28  # bytes
@@ -122,7 +122,7 @@ class AtariFromStarts(WithEndings):
         screens, rewards, over = (np.array(column) for column in zip(*steps, strict=True))
         self._steps += 1
         late = (self._steps >= self._limit_steps) & ~over
-        flags = np.where(over, Flags.TERMINATED | Flags.START, np.where(late, Flags.TRUNCATED | Flags.START, 0))
+        flags = np.where(over, ENDED_FLAGS, np.where(late, CUT_OFF_FLAGS, 0))
         batch = StepBatch(screens, rewards.astype(np.float32), flags.astype(np.uint8))
         if late.any():
             batch.final_index = np.flatnonzero(late).astype(np.int32)

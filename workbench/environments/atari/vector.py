@@ -27,7 +27,7 @@ from workbench.environments.atari.colour_screens import ColourScreens, screen_si
 from workbench.environments.contract import Array, Ending, Show, WithEndings, checked_actions, first_step, seeds_of
 from workbench.environments.observations import picture_of
 from workbench.errors import InvalidInput
-from workbench.trajectory import EnvironmentSpec, Flags, StepBatch
+from workbench.trajectory import CUT_OFF_FLAGS, ENDED_FLAGS, EnvironmentSpec, Flags, StepBatch
 
 FRAMES_PER_STEP = 4
 FRAME_STACK = 4  # Mnih et al. 2015
@@ -126,7 +126,7 @@ class AtariVector(WithEndings):
         """Returns the step after `actions`: FRAMES_PER_STEP frames, fewer if the game ended."""
         actions = checked_actions(actions, self.spec, self.num_envs)
         observation, reward, over, _, info = self._native.step(actions)
-        flags = over * np.uint8(Flags.TERMINATED | Flags.START)
+        flags = over * ENDED_FLAGS
         lives = info["lives"]
         if self._options.life_loss:  # Qbert stays at 0 lives for some frames before it is over
             flags |= ((lives < self._lives) & (lives > 0) & ~over) * np.uint8(Flags.LIFE_LOST)
@@ -154,7 +154,7 @@ class AtariVector(WithEndings):
             self._screens.reset(keep, batch.observation, mask=late)
         if self.keeps_endings:
             self._endings |= {index: self._ending(index, final) for index in batch.final_index.tolist()}
-        batch.flags[late] = Flags.TRUNCATED | Flags.START
+        batch.flags[late] = CUT_OFF_FLAGS
         self._lives = info["lives"]
         self._steps[late] = 0
 

@@ -36,11 +36,10 @@ from workbench.environments.dmlab.levels import (
     words_as_bits,
 )
 from workbench.errors import UnknownName
-from workbench.trajectory import EnvironmentSpec, Flags, Part, StepBatch
+from workbench.trajectory import ENDED_FLAGS, EnvironmentSpec, Part, StepBatch
 
 FRAMES_PER_SECOND = 60
 _EVALUATION_SEED = 0x600D5EED  # SEED's and IMPALA's `mixerSeed` for levels outside training
-_ENDED = np.uint8(Flags.TERMINATED | Flags.START)
 
 
 @dataclass(frozen=True)
@@ -184,7 +183,7 @@ class DmlabVector(WithEndings):
             if running:
                 called(self._name, index, "observations", self._observe, index, batch.observation[index])
                 continue
-            batch.flags[index] = _ENDED
+            batch.flags[index] = ENDED_FLAGS
             if self.keeps_endings:
                 self._endings[index] = Ending(before[index].copy(), self._frames[index].copy())
             called(self._name, index, "reset", self._begin, index, batch.observation[index])

@@ -16,7 +16,7 @@ from workbench.environments.contract import Array, Ending, Show, WithEndings, ch
 from workbench.environments.football.engine import GameStep
 from workbench.environments.football.planes import PLANES, picture
 from workbench.environments.football.screen import Screen
-from workbench.trajectory import EnvironmentSpec, Flags, StepBatch
+from workbench.trajectory import CUT_OFF_FLAGS, ENDED_FLAGS, EnvironmentSpec, StepBatch
 
 STEPS_PER_SECOND = 10.0  # of play: ten steps of physics, 10 ms each
 ACTIONS = (
@@ -114,8 +114,8 @@ class FootballVector(WithEndings):
         first: GameStep = called(self.spec.name, None, "reset", self._games.renew, np.flatnonzero(over))
         batch.observation[ended] = first.observation
         self._begin_drawing(np.flatnonzero(over).tolist(), first)
-        batch.flags[ended] = Flags.TERMINATED | Flags.START
-        batch.flags[late] = Flags.TRUNCATED | Flags.START
+        batch.flags[ended] = ENDED_FLAGS
+        batch.flags[late] = CUT_OFF_FLAGS
 
     def _begin_drawing(self, games: Sequence[int], first: GameStep) -> None:
         """Begins the games of `first` on the screens of `games`."""

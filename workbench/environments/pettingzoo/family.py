@@ -29,12 +29,10 @@ from workbench.environments.adapters.rendering import frames_per_second, named_a
 from workbench.environments.adapters.spaces import layout_of, spec_of
 from workbench.environments.contract import Array, Ending, Show, WithEndings, checked_actions, seeds_of
 from workbench.errors import EnvironmentFailed, MissingPackage, OutOfBounds, ShapeMismatch, UnknownName
-from workbench.trajectory import Flags, StepBatch
+from workbench.trajectory import CUT_OFF_FLAGS, ENDED_FLAGS, Flags, StepBatch
 
 PREFIX = "pettingzoo/"
 _FAMILIES = ("atari", "butterfly", "classic", "sisl")
-_ENDED = np.uint8(Flags.TERMINATED | Flags.START)
-_CUT_OFF = np.uint8(Flags.TRUNCATED | Flags.START)
 
 
 # --- the family: names and how they are made --------------------------------------------------------------------------
@@ -247,7 +245,7 @@ class ParallelVector(WithEndings):
         """Keeps the end of the agent of `row` until its game begins anew; until then it is out."""
         last = batch.observation[row].copy()
         self._out[row] = True
-        self._reward[row], self._flags[row] = reward, _ENDED if terminated else _CUT_OFF
+        self._reward[row], self._flags[row] = reward, ENDED_FLAGS if terminated else CUT_OFF_FLAGS
         if not terminated:
             self._finals[row] = last
         if self.keeps_endings:
