@@ -198,6 +198,11 @@ class EnvironmentSpec:
         names = ("parts", "observation_shape", "observation_dtype", "actions")
         return next((name for name in names if getattr(self, name) != getattr(other, name)), "")
 
+    def differing(self, other: EnvironmentSpec, whose: str) -> str:
+        """The first such attribute, as "OTHER with actions=..., and WHOSE has ..."; `whose`: this one in words."""
+        name = self.unlike(other)
+        return f"{other.name} with {name}={getattr(other, name)}, and {whose} has {getattr(self, name)}" if name else ""
+
     @property
     def seen(self) -> tuple[Part, ...]:
         """What a network sees, the frames stacked; one part named "" is seen as a plain array."""

@@ -65,7 +65,6 @@ class Policy:
 
 def _check_spaces(trained: EnvironmentSpec, found: EnvironmentSpec) -> None:
     """Raises ShapeMismatch where the environment is not like the one that the policy was trained in."""
-    if name := trained.unlike(found):
-        raise ShapeMismatch(f"the policy was trained in {trained.name} with {name}={getattr(trained, name)}, and this "
-                            f"environment has {getattr(found, name)}. Wrap it as in training; on Atari that is what "
+    if differing := found.differing(trained, "this environment"):
+        raise ShapeMismatch(f"the policy was trained in {differing}. Wrap it as in training; on Atari that is what "
                             "gymnasium.wrappers.AtariPreprocessing is for.")

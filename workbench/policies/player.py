@@ -112,11 +112,9 @@ def load_opponent(checkpoint: Checkpoint, spec: EnvironmentSpec) -> Policy:
     Raises ShapeMismatch if it was trained with other spaces, and as `load_policy`.
     """
     policy = load_policy(checkpoint)
-    if name := spec.unlike(policy.spec):
-        ours, theirs = getattr(spec, name), getattr(policy.spec, name)
-        raise ShapeMismatch(
-            f"the opponent {checkpoint.path} was trained in {policy.spec.name} with {name}={theirs}, "
-            f"and {spec.name} has {ours}. Choose a checkpoint of the same environment and options.")
+    if differing := spec.differing(policy.spec, spec.name):
+        raise ShapeMismatch(f"the opponent {checkpoint.path} was trained in {differing}. Choose a checkpoint of the "
+                            "same environment and options.")
     return policy
 
 

@@ -83,10 +83,9 @@ def restore(
     except (RuntimeError, KeyError, ValueError, TypeError) as error:
         ours = trainer.algorithm.spec
         theirs = checkpoint.spec if "environment" in checkpoint.meta else ours
-        if name := ours.unlike(theirs):
-            raise ShapeMismatch(
-                f"{checkpoint.path} was written in {theirs.name} with {name}={getattr(theirs, name)}, and this run's "
-                f"{ours.name} has {getattr(ours, name)}. Start from a checkpoint of such an environment.") from None
+        if differing := ours.differing(theirs, f"this run's {ours.name}"):
+            raise ShapeMismatch(f"{checkpoint.path} was written in {differing}. Start from a checkpoint of such an "
+                                "environment.") from None
         differs = "" if config is None else _differences(checkpoint.config, config)
         raise ShapeMismatch(
             f"{checkpoint.path} does not fit this run's network or optimizer: {differs or error}. Start from another "
