@@ -38,12 +38,11 @@ from workbench.widgets.inspector.task_form import TaskForm, box, keywords, text,
 from workbench.widgets.inspector.time_machine import TimeMachine
 from workbench.widgets.kernel import closing
 from workbench.widgets.kernel.message_line import message_line
-from workbench.widgets.kernel.refresher import REFRESHER, Actions
+from workbench.widgets.kernel.refresher import REFRESHER, UNSEEN_S, Actions
 from workbench.widgets.kernel.saved_view import Shown
 from workbench.widgets.views.table import RowTable
 
 LOOK_PERIOD_S = 3.0  # for new checkpoints
-UNSEEN_S = 60.0  # until an inspector that no page shows is no longer refreshed
 POINTS = 1000  # of the run's mean return
 MAX_EPISODES = 10_000
 _NONE = "no second checkpoint"

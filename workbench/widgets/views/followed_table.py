@@ -12,12 +12,11 @@ import ipywidgets
 
 from workbench.running.handle import Run
 from workbench.widgets.kernel import closing
-from workbench.widgets.kernel.refresher import REFRESHER
+from workbench.widgets.kernel.refresher import REFRESHER, UNSEEN_S
 from workbench.widgets.panel.panel import RunPanel
 from workbench.widgets.views.table import RowTable
 
 PERIOD_S = 2.0
-UNSEEN_S = 60.0  # until a view that no front end shows is no longer refreshed
 
 
 class FollowedTable(ABC):
