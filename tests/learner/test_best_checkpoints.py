@@ -12,7 +12,7 @@ import pytest
 from workbench import checkpoints
 from workbench.errors import StorageFailed
 from workbench.learner.devices.device import Device
-from workbench.learner.disk_guard import Storage
+from workbench.learner.disk_guard import DiskGuard
 from workbench.learner.training import checkpoint_writer
 from workbench.learner.training.checkpoint_writer import CheckpointWriter
 from workbench.metrics import Progress
@@ -39,7 +39,7 @@ class Course:
         log: Any = SimpleNamespace(event=lambda *_, **__: None, episodes=SimpleNamespace(status=self._status))
         nothing: Any = None
         monkeypatch.setattr(RunDirectory, "check_place", lambda self: None)
-        self.writer = CheckpointWriter(self.run, state=self.state, storage=Storage(), log=log, orders=nothing,
+        self.writer = CheckpointWriter(self.run, state=self.state, disk=DiskGuard(), log=log, orders=nothing,
                                        commands=nothing)
 
     def begin(self, *, at_checkpoint: bool = True) -> None:
@@ -106,9 +106,9 @@ def test_a_disk_that_refuses_the_best_is_tried_again_soon_whatever_the_return_is
     course.begin()
     course.look(61, 5)
     course.full = True
-    assert course.look(61, 50) == "" and course.writer._storage.hold
+    assert course.look(61, 50) == "" and course.writer._disk.hold
     course.full = False
-    assert course.look(3, 4) == "interval" and not course.writer._storage.hold
+    assert course.look(3, 4) == "interval" and not course.writer._disk.hold
 
 
 def test_large_weights_are_written_less_often(course: Course) -> None:

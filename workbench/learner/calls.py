@@ -9,7 +9,7 @@ import numpy as np
 
 from workbench.errors import InvalidInput, WorkbenchError
 from workbench.learner.command_queue import Commands
-from workbench.learner.disk_guard import Storage
+from workbench.learner.disk_guard import DiskGuard
 from workbench.learner.inference.actor_streams import ActorStreams
 from workbench.learner.metrics.learner_report import LearnerReport
 from workbench.learner.metrics.recorder import Recorder
@@ -89,11 +89,11 @@ class LeaderCalls(MemberCalls):
     """The calls of the leader, from the supervisor."""
 
     def __init__(
-        self, state: RunState, streams: ActorStreams, *, log: Recorder, storage: Storage, orders: Orders,
+        self, state: RunState, streams: ActorStreams, *, log: Recorder, disk: DiskGuard, orders: Orders,
         commands: Commands, checkpoints: CheckpointWriter,
     ) -> None:
         super().__init__(state, streams)
-        self._log, self._storage, self._checkpoints = log, storage, checkpoints
+        self._log, self._disk, self._checkpoints = log, disk, checkpoints
         self._orders, self._commands = orders, commands
 
     def methods(self) -> dict[str, Handler]:
@@ -135,7 +135,7 @@ class LeaderCalls(MemberCalls):
         run = self._run
         if run.paused is not None:
             return run.paused
-        if hold := run.hold_reason or self._storage.hold:  # training notices a full disk a moment later
+        if hold := run.hold_reason or self._disk.hold:  # training notices a full disk a moment later
             return hold
         if run.writing_replay:
             return "writing a checkpoint with its replay"

@@ -16,7 +16,7 @@ CHECKPOINT, METRICS, OLD_CHECKPOINTS, PLACE = "checkpoint", "metrics", "old chec
 _PATIENCE_S = {CHECKPOINT: 0.0, METRICS: 5.0, OLD_CHECKPOINTS: float("inf"), PLACE: 0.0}  # rows wait in memory a while
 
 
-class Storage:
+class DiskGuard:
     """The last attempts to store each kind of data, and why they failed. Thread-safe."""
 
     def __init__(self) -> None:

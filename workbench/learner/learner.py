@@ -19,7 +19,7 @@ from workbench.errors import ConnectionLost, WorkbenchError
 from workbench.learner.build import Builder
 from workbench.learner.calls import LeaderCalls, MemberCalls
 from workbench.learner.command_queue import Commands
-from workbench.learner.disk_guard import Storage
+from workbench.learner.disk_guard import DiskGuard
 from workbench.learner.inference.actor_streams import ActorStreams, check_same_environment
 from workbench.learner.metrics.learner_report import LearnerReport
 from workbench.learner.metrics.meters import Meters
@@ -62,20 +62,20 @@ class Learner:
             learners=config.learners, rank=rank,
         )
         if self.learners.leads:
-            self._lead(Storage())
+            self._lead(DiskGuard())
         else:
             self._follow()
         self._spec: EnvironmentSpec | None = None
         self._spec_known = threading.Event()
 
-    def _lead(self, storage: Storage) -> None:
+    def _lead(self, disk: DiskGuard) -> None:
         """Create what writes the run's log and checkpoints, and answers the supervisor."""
         run, state, commands = self.run_directory, self.state, self.commands
-        self.log = log = Recorder(run, storage)
+        self.log = log = Recorder(run, disk)
         self.orders = Orders(state, log)
         self.checkpoints = checkpoints = CheckpointWriter(
-            run, state=state, storage=storage, log=log, orders=self.orders, commands=commands)
-        self.calls = LeaderCalls(state, self.streams, log=log, storage=storage, orders=self.orders, commands=commands,
+            run, state=state, disk=disk, log=log, orders=self.orders, commands=commands)
+        self.calls = LeaderCalls(state, self.streams, log=log, disk=disk, orders=self.orders, commands=commands,
                                  checkpoints=checkpoints)
 
     def _follow(self) -> None:

@@ -14,7 +14,7 @@ import psutil
 
 from workbench.errors import WorkbenchError
 from workbench.learner.devices.idle_cores import IdleCores
-from workbench.learner.disk_guard import METRICS, PLACE, Storage
+from workbench.learner.disk_guard import METRICS, PLACE, DiskGuard
 from workbench.learner.metrics.learner_report import (
     Activity,
     LearnerReport,
@@ -242,8 +242,8 @@ class Recorder:
     episodes: EpisodeLog
     status: LearnerStatus
 
-    def __init__(self, run: RunDirectory, storage: Storage) -> None:
-        self._run, self._storage = run, storage
+    def __init__(self, run: RunDirectory, disk: DiskGuard) -> None:
+        self._run, self._disk = run, disk
         self._writer = MetricsWriter(run.metrics, tensorboard=run.tensorboard)
         self._closed = threading.Event()
 
@@ -263,7 +263,7 @@ class Recorder:
 
     def event(self, kind: str, message: str, **more: Any) -> None:
         """Write an event; see `MetricsWriter.event`."""
-        self._storage.store(METRICS, partial(self._writer.event, kind, message, **more))
+        self._disk.store(METRICS, partial(self._writer.event, kind, message, **more))
 
     event_of_all = event  # an event that every learner logs
 
@@ -287,7 +287,7 @@ class Recorder:
 
     def close(self) -> None:
         """Write the rows that wait."""
-        self._storage.store(METRICS, self._writer.close)
+        self._disk.store(METRICS, self._writer.close)
 
     @property
     def silence(self) -> str:
@@ -335,9 +335,9 @@ class Recorder:
 
     def _commit(self) -> str:
         """Commit the rows that wait, and return a sentence if the disk refuses them; they are then tried again."""
-        self._storage.store(PLACE, self._run.check_place)
-        self._storage.store(METRICS, self._writer.commit)
-        return self._storage.warning
+        self._disk.store(PLACE, self._run.check_place)
+        self._disk.store(METRICS, self._writer.commit)
+        return self._disk.warning
 
 
 class Forwarder:

@@ -17,7 +17,7 @@ from workbench import checkpoints
 from workbench.checkpoints import Checkpoint
 from workbench.errors import StorageFailed
 from workbench.learner.command_queue import Commands
-from workbench.learner.disk_guard import CHECKPOINT, OLD_CHECKPOINTS, Storage
+from workbench.learner.disk_guard import CHECKPOINT, OLD_CHECKPOINTS, DiskGuard
 from workbench.learner.metrics.recorder import Recorder
 from workbench.learner.orders import Orders
 from workbench.learner.run_state import RunState
@@ -42,9 +42,9 @@ class CheckpointWriter:
     _schedule: Schedule
 
     def __init__(
-        self, run: RunDirectory, *, state: RunState, storage: Storage, log: Recorder, orders: Orders, commands: Commands
+        self, run: RunDirectory, *, state: RunState, disk: DiskGuard, log: Recorder, orders: Orders, commands: Commands
     ) -> None:
-        self._run, self._state, self._storage, self._log = run, state, storage, log
+        self._run, self._state, self._disk, self._log = run, state, disk, log
         self._orders, self._commands = orders, commands
         self._requested: tuple[Any, Checkpoint] | None = None  # what was last requested, with `_key` of then
 
@@ -60,7 +60,7 @@ class CheckpointWriter:
 
     def hold_for_disk(self) -> None:
         """Hold all learners while the disk refuses data, and let them go on afterwards."""
-        if (reason := self._storage.hold) != self._state.hold_reason:
+        if (reason := self._disk.hold) != self._state.hold_reason:
             self._orders.hold(reason)
 
     def write_if_due(self) -> None:
@@ -73,7 +73,7 @@ class CheckpointWriter:
         if time.monotonic() <= due_at:
             self._write_best()
             return
-        stored = self._storage.store(CHECKPOINT, lambda: self.write(**schedule.checkpoint))
+        stored = self._disk.store(CHECKPOINT, lambda: self.write(**schedule.checkpoint))
         self._written_at, self._longest_s = time.monotonic(), schedule.longest_interval_s if stored else _TRY_AGAIN_S
         if stored:
             schedule.checkpointed()
@@ -89,7 +89,7 @@ class CheckpointWriter:
         if mean is None or episodes < EPISODES or mean <= highest + _BETTER * (status.judged_spread or 0.0):
             self._best_from = began + _LOOK_S
             return
-        if not self._storage.store(CHECKPOINT, lambda: self.write(checkpoints.BEST, replay=False)):
+        if not self._disk.store(CHECKPOINT, lambda: self.write(checkpoints.BEST, replay=False)):
             self._written_at, self._longest_s = time.monotonic(), _TRY_AGAIN_S  # until then training is held
         self._best_from = max(self._best_from, began + (time.monotonic() - began) / _BEST_SHARE)
 
@@ -99,9 +99,9 @@ class CheckpointWriter:
         state = self._state
         if not state.finished and not self._schedule.keeps_its_end:
             return
-        while not self._storage.store(CHECKPOINT, lambda: self.write("finished" if state.finished else "stopped")):
+        while not self._disk.store(CHECKPOINT, lambda: self.write("finished" if state.finished else "stopped")):
             if state.stopping or state.learners.size > 1:
-                raise StorageFailed(self._storage.warning)
+                raise StorageFailed(self._disk.warning)
             self._commands.run_pending()
             self._commands.wait(_TRY_AGAIN_S)
 
@@ -160,7 +160,7 @@ class CheckpointWriter:
             if before is None or before.by != judged.by or judged.mean > before.mean:
                 self._highest = judged
         prune = partial(checkpoints.prune, self._run.checkpoints, keep=state.config.keep_checkpoints)
-        self._storage.store(OLD_CHECKPOINTS, prune)
+        self._disk.store(OLD_CHECKPOINTS, prune)
         self._log.event("checkpoint", f"checkpoint at {progress.frames:,} frames ({reason})", progress=progress,
                         data={"path": str(checkpoint.path)})
         return {"path": str(checkpoint.path), "frames": progress.frames}
