@@ -32,7 +32,7 @@ _ALSO = {int: float, float: int}  # what JSON writes for it
 _ODD = object()  # what cannot be of a field
 
 
-class Plain:
+class JsonFields:
     """A dataclass that travels as JSON, under the names of its fields; parts that have an index as an object by it."""
 
     def to_json(self) -> dict[str, Any]:
@@ -86,7 +86,7 @@ def parts_from_json(cls: Any, data: Any) -> tuple[Any, ...]:
 
 
 @dataclass(frozen=True)
-class ActorStatus(Plain):
+class ActorStatus(JsonFields):
     """One actor process.
 
     Attributes:
@@ -112,7 +112,7 @@ class ActorStatus(Plain):
 
 
 @dataclass(frozen=True)
-class LearnerPhase(Plain):
+class LearnerPhase(JsonFields):
     """What a learner does now.
 
     Attributes:
@@ -131,7 +131,7 @@ class LearnerPhase(Plain):
 
 
 @dataclass(frozen=True, kw_only=True)
-class LearnerStatus(Plain):
+class LearnerStatus(JsonFields):
     """What a learner has done, and measured in the last second.
 
     Attributes:
@@ -212,7 +212,7 @@ def judged_mean(status: LearnerStatus) -> tuple[float | None, int]:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Spent(Plain):
+class Spent(JsonFields):
     """What a run has spent in all its lives, and how far its best return reached.
 
     Attributes:
@@ -231,7 +231,7 @@ class Spent(Plain):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Course(Plain):
+class Course(JsonFields):
     """How the mean by which a run is judged went in all its lives (`metrics.collapse`); None before it counts.
 
     Attributes:

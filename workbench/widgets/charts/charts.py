@@ -16,7 +16,7 @@ import numpy as np
 from workbench.metrics.flights import STAGES, brief
 from workbench.widgets.charts.altair import alt
 from workbench.widgets.charts.axes import NUMBER, READ, Array, Axis, Series, along, binned, log_axis, log_domain, x_axis
-from workbench.widgets.charts.live import Figure, Plain, Table, over_table
+from workbench.widgets.charts.live import Figure, PlainChart, Table, over_table
 from workbench.widgets.charts.marks import (
     EVENT_MARKS,
     LANES,
@@ -69,7 +69,7 @@ def lines(
         "asked": {"value": np.array(requested), "text": [f"asked for {value:g}" for value in requested]},
         "span": spanning(None),
     }
-    plain = Plain("lines", tuple(series), log=domain is not None, zero=zero, stepped=stepped, share=share)
+    plain = PlainChart("lines", tuple(series), log=domain is not None, zero=zero, stepped=stepped, share=share)
     chart = _lines(tuple(series), title, axis, zero, domain, stepped, share)
     return Figure(title, chart, tables, wide, plain=plain)
 
@@ -139,7 +139,7 @@ def episode_returns(
     tables = {**{name: {"x": x, "value": value} for name, (x, value) in points.items()},
               "alone": _alone({"training mean": points["mean"], "evaluation": points["evaluation_mean"]}),
               "readout": readout(means), "span": spanning(None)}
-    plain = Plain("returns", tuple(series))
+    plain = PlainChart("returns", tuple(series))
     return Figure(title, _returns(title, axis, evaluated, wide, what), tables, wide, plain=plain)
 
 
@@ -166,7 +166,7 @@ def _returns(title: str, axis: Axis, evaluated: bool, wide: bool, what: str) -> 
 def events_strip(events: Events, *, title: str, axis: Axis = "frames") -> Figure:
     """One strip with a mark per event, in lanes of similar kinds; a tooltip says what it was."""
     return Figure(title, _events_strip(title, axis), {"events": event_table(events, axis), "span": spanning(None)},
-                  row=True, plain=Plain("events"))
+                  row=True, plain=PlainChart("events"))
 
 
 @lru_cache(8)
@@ -183,7 +183,7 @@ def histogram(edges: Sequence[float] | Array, counts: Sequence[float] | Array, *
     domain = log_domain(edges, pad=1.0) if log else None
     bars = {"low": edges[:-1], "high": edges[1:], "share": counts / max(counts.sum(), 1e-12)}
     whole = bool((edges == np.round(edges)).all())
-    return Figure(title, _histogram(title, x, domain, whole), {"bars": bars}, plain=Plain("bars", log=log, x=x))
+    return Figure(title, _histogram(title, x, domain, whole), {"bars": bars}, plain=PlainChart("bars", log=log, x=x))
 
 
 @lru_cache(64)
@@ -222,7 +222,7 @@ def _parts(
     title: str, names: list[str], shares: list[float], kinds: list[str], texts: list[str], description: str
 ) -> Figure:
     table: Table = {"part": names, "share": np.array(shares), "kind": kinds, "text": texts}
-    return Figure(title, _parts_chart(title, tuple(names), description), {"parts": table}, plain=Plain("parts"))
+    return Figure(title, _parts_chart(title, tuple(names), description), {"parts": table}, plain=PlainChart("parts"))
 
 
 @lru_cache(8)

@@ -29,7 +29,7 @@ Table = Mapping[str, Column]
 
 
 @dataclass(frozen=True)
-class Plain:
+class PlainChart:
     """What a chart draws, for a page without Vega, in words.
 
     Attributes:
@@ -68,7 +68,7 @@ class Figure:
     wide: bool = False
     row: bool = False
     group: str = ""
-    plain: Plain = Plain()
+    plain: PlainChart = PlainChart()
 
     def altair(self) -> alt.TopLevelMixin:
         """The chart with its data inside, to restyle or to save."""
