@@ -16,18 +16,18 @@ from tests.learner.test_rollout_kinds import KINDS, SPECS, Kinds
 from tests.played import checkpoint_in
 from workbench.checkpoints import Checkpoint
 from workbench.playing import rollout
-from workbench.playing.worker.game import Game
+from workbench.playing.worker.game import WorkerGame
 from workbench.testing import CountingEnv
 
 Told = list[dict[str, Any]]
 
 
 @contextmanager
-def playing(checkpoint: Checkpoint, folder: Path, **request: Any) -> Iterator[tuple[Game, Told]]:
+def playing(checkpoint: Checkpoint, folder: Path, **request: Any) -> Iterator[tuple[WorkerGame, Told]]:
     told: Told = []
-    game = Game({"source": str(checkpoint.path), "trust_code": False, "environment": "", "options": {}, "seed": 0,
-                 "greedy": True, "folder": str(folder), "stem": "played", "journal": "", "title": "t", **request},
-                lambda message, picture: told.append(message))
+    game = WorkerGame({"source": str(checkpoint.path), "trust_code": False, "environment": "", "options": {}, "seed": 0,
+                       "greedy": True, "folder": str(folder), "stem": "played", "journal": "", "title": "t", **request},
+                      lambda message, picture: told.append(message))
     try:
         game.say(0)
         yield game, told

@@ -70,7 +70,7 @@ class EngineGames:
 
     def __init__(self, setup: Setup, *, num_games: int) -> None:
         self._setup = setup
-        self._games = [Game(setup) for _ in range(num_games)]
+        self._games = [EngineGame(setup) for _ in range(num_games)]
 
     @property
     def parts(self) -> tuple[Part, ...]:
@@ -98,7 +98,7 @@ class EngineGames:
             self._games.pop().close()
 
 
-class Game:
+class EngineGame:
     """One game of upstream's engine.
 
     Attributes:

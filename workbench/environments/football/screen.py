@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 
 from workbench.environments.contract import Array
-from workbench.environments.football.engine import Game, Setup, encoded
+from workbench.environments.football.engine import EngineGame, Setup, encoded
 from workbench.errors import EnvironmentFailed
 
 _PATIENCE_S = 180  # the first frame takes up to 30 s on a busy machine
@@ -31,7 +31,7 @@ class Screen:
 
     def __init__(self, setup: Setup, name: str) -> None:
         self._setup, self._name = setup, name
-        self._pending: list[tuple[str, Any]] = []  # calls of `Game` since the last frame
+        self._pending: list[tuple[str, Any]] = []  # calls of `EngineGame` since the last frame
         self._process: subprocess.Popen[bytes] | None = None
         self._pipe: Connection | None = None
         self._frame: Array | None = None  # the current one
@@ -116,7 +116,7 @@ class _Replay:
 
     def __init__(self, setup: Setup) -> None:
         self._setup = setup
-        self._game: Game | None = None
+        self._game: EngineGame | None = None
 
     def draw(self, calls: list[tuple[str, Any]]) -> tuple[Array, Array]:
         """The frame after `calls`, and the observation [players, bytes]."""
@@ -124,7 +124,7 @@ class _Replay:
             if method == "begin":
                 if self._game is not None:
                     self._game.close()
-                self._game = Game(self._setup)
+                self._game = EngineGame(self._setup)
                 self._game.begin(*argument)
             else:
                 assert self._game is not None

@@ -23,7 +23,7 @@ from workbench.config.settings import check_known
 from workbench.environments.adapters.guarded_calls import called, close_all, raised
 from workbench.environments.contract import Array, Ending, Show, WithEndings, checked_actions, first_step, seeds_of
 from workbench.environments.vizdoom.area_average import shrinking
-from workbench.environments.vizdoom.game import SCREEN, Game, MatchOptions, VizdoomOptions, game_of
+from workbench.environments.vizdoom.game import SCREEN, MatchOptions, VizdoomGame, VizdoomOptions, game_of
 from workbench.environments.vizdoom.scenarios import SCENARIOS, Scenario
 from workbench.errors import UnknownName
 from workbench.trajectory import EnvironmentSpec, Flags, StepBatch
@@ -78,7 +78,7 @@ class VizdoomVector(WithEndings):
         workers = min(threads, num_envs)
         self._pool = ThreadPoolExecutor(workers, "vizdoom") if workers > 1 else None
         self._shares = [range(first, num_envs, workers) for first in range(workers)]
-        self._games: list[Game] = []
+        self._games: list[VizdoomGame] = []
         try:
             for index in range(num_envs):
                 self._games.append(called(name, index, "constructor", game_of, scenario, options))

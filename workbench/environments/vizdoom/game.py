@@ -54,7 +54,7 @@ class MatchOptions(VizdoomOptions):
                             source="Sample Factory")
 
 
-class GameStep(NamedTuple):
+class VizdoomStep(NamedTuple):
     """The result of a step of one game.
 
     Attributes:
@@ -68,12 +68,12 @@ class GameStep(NamedTuple):
     final: Array | None
 
 
-def game_of(scenario: Scenario, options: VizdoomOptions) -> Game:
+def game_of(scenario: Scenario, options: VizdoomOptions) -> VizdoomGame:
     """A game of `scenario`."""
-    return Match(scenario, options) if isinstance(options, MatchOptions) else Game(scenario, options)
+    return Match(scenario, options) if isinstance(options, MatchOptions) else VizdoomGame(scenario, options)
 
 
-class Game:
+class VizdoomGame:
     """A scenario for one player.
 
     Attributes:
@@ -126,7 +126,7 @@ class Game:
     def _next_seed(self) -> int:
         return int(self._seeds.integers(2**31))
 
-    def step(self, action: int) -> GameStep:
+    def step(self, action: int) -> VizdoomStep:
         """Takes one step, and starts the next episode if this one ends."""
         frames = min(self._skip, self._limit - self._frames) if self._limit else self._skip
         reward, score = self._reward_and_score(self._game.make_action(self.presses.buttons[action], frames))
@@ -136,11 +136,11 @@ class Game:
         else:
             self.screen = self._game.get_state().screen_buffer
             if self._frames != self._limit:
-                return GameStep(reward, score, Flags(0), None)
+                return VizdoomStep(reward, score, Flags(0), None)
             flags = Flags.TRUNCATED | Flags.START
         final = self.screen
         self.begin()
-        return GameStep(reward, score, flags, final)
+        return VizdoomStep(reward, score, flags, final)
 
     def _reward_and_score(self, reward: float) -> tuple[float, float]:
         """Reward and score of a step, from the engine's own reward."""
@@ -151,7 +151,7 @@ class Game:
         self._game.close()
 
 
-class Match(Game):
+class Match(VizdoomGame):
     """A deathmatch against bots. Its score is its frags: bots killed, minus one for each suicide.
 
     The choice and the places of the bots depend on the engine's history, not only on the seed: so a seed restarts the

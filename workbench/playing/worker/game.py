@@ -38,7 +38,7 @@ Command = dict[str, Any]
 Tell = Callable[[dict[str, Any], bytes], None]
 
 
-class Game:
+class WorkerGame:
     """One episode after another in one environment.
 
     Args:
@@ -211,7 +211,7 @@ def main(request: str) -> int:
             _send(out, message, picture)
 
     try:
-        game = Game(json.loads(request), tell)
+        game = WorkerGame(json.loads(request), tell)
     except WorkbenchError as error:
         tell({"id": 0, "error": {"type": type(error).__name__, "message": str(error)}}, b"")
         return 2
@@ -222,7 +222,7 @@ def main(request: str) -> int:
     return _serve(game, commands, tell)
 
 
-def _serve(game: Game, commands: queue.SimpleQueue[Command | None], tell: Tell) -> int:
+def _serve(game: WorkerGame, commands: queue.SimpleQueue[Command | None], tell: Tell) -> int:
     while True:
         try:
             command = commands.get(timeout=game.wait_s())
