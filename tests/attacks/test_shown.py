@@ -33,7 +33,7 @@ from workbench.playing import film, store
 from workbench.playing.evaluating import evaluation_log
 from workbench.playing.evaluating.evaluation import Evaluation
 from workbench.rundir import RunDirectory
-from workbench.sweeping.objective import Curve
+from workbench.sweeping.objective import MetricCurve
 from workbench.widgets.panel import snapshot
 from workbench.wire import grpc
 from workbench.wire.rpc import Caller, _Methods
@@ -273,7 +273,7 @@ def test_a_history_with_rows_of_any_number_is_shown_or_refused(bad: RunDirectory
         connection.execute(sql)
         connection.commit()
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    curve, history = Curve(bad, "loss", 10_000), History(bad.metrics, most_points=100)
+    curve, history = MetricCurve(bad, "loss", 10_000), History(bad.metrics, most_points=100)
     looks = (curve.follow, lambda: history.series(["loss", "entropy"]), lambda: snapshot.read(bad),
              lambda: wb.attach("bad").card().markdown, lambda: wb.attach("bad").metrics("loss"),
              lambda: MetricsReader(bad.metrics).series("loss", max_points=20), lambda: written(bad))

@@ -31,7 +31,7 @@ from workbench.learner.inference.opponent import Opponent
 from workbench.learner.inference.published_weights import PublishedPolicy
 from workbench.learner.metrics.meters import Meters
 from workbench.metrics.writer import Episode
-from workbench.policies.player import Policy
+from workbench.policies.player import LoadedPolicy
 from workbench.replay.assembler import UnrollAssembler
 from workbench.replay.queue import UnrollQueue
 from workbench.replay.unroll_fields import UnrollLayout
@@ -88,7 +88,7 @@ class Rig:
     config: RunConfig
     spec: EnvironmentSpec
     overlap: int | None = None  # None: the algorithm's own
-    opponent: Policy | None = None
+    opponent: LoadedPolicy | None = None
     stagger: bool = False
     unrolls: list[Unroll] = field(default_factory=list)
     episodes: list[Episode] = field(default_factory=list)
@@ -169,7 +169,7 @@ class Rig:
 
 @contextlib.contextmanager
 def rig(
-    spec: EnvironmentSpec, *, overlap: int | None = None, opposing: Policy | None = None, stagger: bool = False,
+    spec: EnvironmentSpec, *, overlap: int | None = None, opposing: LoadedPolicy | None = None, stagger: bool = False,
     **fields,
 ) -> Iterator[Rig]:
     """A running rig in a home of its own."""

@@ -17,9 +17,9 @@ from workbench.algorithms.bc.agent import BC
 from workbench.checkpoints import Checkpoint
 from workbench.config import RunConfig
 from workbench.playing.rollout import Rollout
-from workbench.policies.player import Policy, load_policy
+from workbench.policies.player import LoadedPolicy, load_policy
 from workbench.replay import batch_source, demonstration_file
-from workbench.replay.demonstrations import Demonstrations, Stream
+from workbench.replay.demonstrations import Demonstrations, DemonstrationStream
 from workbench.replay.unroll_fields import UnrollLayout
 from workbench.running import demonstrating
 
@@ -46,7 +46,7 @@ def opinionated(folder: Path, environment: Any, **fields: Any) -> Checkpoint:
                                                                        "environment")})
 
 
-def drawn(rollouts: list[Rollout], policy: Policy, path: Path, *, burn_in: int) -> tuple[Batch, np.ndarray]:
+def drawn(rollouts: list[Rollout], policy: LoadedPolicy, path: Path, *, burn_in: int) -> tuple[Batch, np.ndarray]:
     """A batch that has every step of the rollouts, as a run would draw it, and which steps [T, B] it trains on."""
     config = RunConfig.build(policy.spec.name, algorithm="bc", unroll_length=T, burn_in=burn_in, validation_share=0.0)
     demonstrating.checked(rollouts, config)(path)
@@ -60,7 +60,7 @@ def drawn(rollouts: list[Rollout], policy: Policy, path: Path, *, burn_in: int) 
                                 pin_memory=False, updates=lambda: 1, recorded=recorded)
     assert isinstance(source, Demonstrations)
     batch = source.next(config.hyperparameters, timeout_s=0.0)
-    stream = Stream(recorded, np.arange(len(rollouts)), layout=layout, seed=[5, 0])
+    stream = DemonstrationStream(recorded, np.arange(len(rollouts)), layout=layout, seed=[5, 0])
     number = config.hyperparameters.batch_size
     starts = stream.starts(number + np.arange(number))
     assert batch is not None
@@ -68,7 +68,7 @@ def drawn(rollouts: list[Rollout], policy: Policy, path: Path, *, burn_in: int) 
 
 
 @torch.no_grad()
-def scores(policy: Policy, batch: Batch, *, burn_in: int) -> np.ndarray:
+def scores(policy: LoadedPolicy, batch: Batch, *, burn_in: int) -> np.ndarray:
     """What the network says at every step that the batch trains on, [T, B, A]."""
     one = BC(RunConfig.build("x", algorithm="bc", burn_in=burn_in).hyperparameters, spec=policy.spec)
     output = one._after_burn_in(policy.network, batch)  # type: ignore[arg-type]

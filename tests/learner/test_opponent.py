@@ -18,7 +18,7 @@ from workbench.environments.pettingzoo.family import ParallelVector
 from workbench.errors import InvalidInput, OutOfBounds, ShapeMismatch
 from workbench.policies import frozen_opponent as frozen_copy
 from workbench.policies import roles
-from workbench.policies.player import Policy, load_opponent, load_player
+from workbench.policies.player import LoadedPolicy, load_opponent, load_player
 from workbench.rundir import RunDirectory
 from workbench.testing import CountingEnv
 from workbench.trajectory import EnvironmentSpec, Flags, StepBatch
@@ -53,7 +53,7 @@ class InTurn(nn.Module):
 def frozen(agents, frame_stack=1):
     config = RunConfig.build("testing/counting-v0")
     spec = spec_of(agents, frame_stack=frame_stack)
-    return Policy(InTurn(spec), algorithms.build(config, spec=spec), spec, config.hyperparameters)
+    return LoadedPolicy(InTurn(spec), algorithms.build(config, spec=spec), spec, config.hyperparameters)
 
 
 @pytest.mark.usefixtures("padding")

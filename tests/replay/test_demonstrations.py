@@ -19,7 +19,7 @@ from workbench.checkpoints import tensorfile
 from workbench.config import RunConfig
 from workbench.errors import InvalidInput, StorageFailed
 from workbench.replay import batch_source, demonstration_file
-from workbench.replay.demonstration_file import Episode, Recorded
+from workbench.replay.demonstration_file import Demonstration, Recorded
 from workbench.replay.demonstrations import Demonstrations, acted_unrolls, held_out
 from workbench.replay.unroll_fields import UnrollLayout
 from workbench.trajectory import ActionSpec, EnvironmentSpec, Flags, Part
@@ -35,7 +35,8 @@ def recorded(folder: Path, lengths: tuple[int, ...] = (7, 4, 9)) -> Recorded:
         steps = np.arange(length)
         observation = np.stack([np.full(length, number), steps, before + steps], 1).astype(np.float32)
         end = Flags.TERMINATED if number % 2 == 0 else Flags.TRUNCATED
-        episodes.append(Episode(observation, (before + steps) % 2, (1.0 + before + steps).astype(np.float32), end))
+        rewards = (1.0 + before + steps).astype(np.float32)
+        episodes.append(Demonstration(observation, (before + steps) % 2, rewards, end))
         before += length
     folder.mkdir(exist_ok=True)
     path = folder / "demonstrations" / "steps.safetensors"

@@ -18,7 +18,7 @@ import pytest
 
 from workbench.metrics.status import RunStatus
 from workbench.running import progress, waiting
-from workbench.running.progress import Progress
+from workbench.running.progress import ProgressBar
 
 STATUS = RunStatus("cartpole-vtrace-1", "training", frames=1_996_000, steps=1_996_000, episode_return=312.5,
                    time_s=80.0, frames_per_second=5200.0, steps_per_second=5200.0)
@@ -44,7 +44,7 @@ def drawn(monkeypatch: pytest.MonkeyPatch, columns: int, status: RunStatus = STA
     """The last drawing of the bar of a wait for the end of a run."""
     with terminal(columns) as (file, sent):
         monkeypatch.setattr(progress.sys, "stdout", file)
-        with Progress(status.name, unit="frames", total=10_000_000, shown=True) as bar:
+        with ProgressBar(status.name, unit="frames", total=10_000_000, shown=True) as bar:
             bar.show(status.frames, list(waiting._facts(status, "frames")))
         monkeypatch.undo()
     *_, last = (line for line in re.split(r"[\r\n]", sent[0]) if line.strip())
@@ -72,7 +72,7 @@ def test_a_cell_has_no_width_and_gets_all_facts(monkeypatch: pytest.MonkeyPatch)
     monkeypatch.setattr(progress, "interactive", lambda: True)
     output = io.StringIO()
     monkeypatch.setattr(progress.sys, "stdout", output)
-    with Progress("pong", unit="frames", total=10_000_000, shown=True) as bar:
+    with ProgressBar("pong", unit="frames", total=10_000_000, shown=True) as bar:
         bar.show(1e6, ["mean return 3", "a fact " * 40])
     assert "mean return 3, " + "a fact " * 40 in output.getvalue()
 
@@ -82,7 +82,7 @@ def test_a_log_gets_whole_lines_and_few_of_them(monkeypatch: pytest.MonkeyPatch,
     monkeypatch.setattr(progress.time, "monotonic", lambda: now)
     with (tmp_path / "log").open("w") as output:
         monkeypatch.setattr(progress.sys, "stdout", output)
-        with Progress("pong", unit="frames", total=10_000_000, shown=True) as bar:
+        with ProgressBar("pong", unit="frames", total=10_000_000, shown=True) as bar:
             for second in range(25):
                 now = 100.0 + second
                 bar.show(second, ["mean return 3"], line=f"training, {second} frames, mean return 3")

@@ -18,7 +18,7 @@ from workbench.metrics import MetricsWriter, Progress
 from workbench.rundir import lock
 from workbench.sweeping import study as sweep_study
 from workbench.sweeping import sweep_folder
-from workbench.sweeping.objective import MARKS, Curve, passed
+from workbench.sweeping.objective import MARKS, MetricCurve, passed
 from workbench.sweeping.space import Choice, Space, Span, to_json
 from workbench.sweeping.study import Trial, best, importance
 from workbench.sweeping.sweep_folder import SweepFolder
@@ -78,7 +78,7 @@ def test_successive_halving_stops_the_worse_of_two_in_the_direction_of_the_goal(
 def test_the_value_at_a_mark_does_not_depend_on_when_somebody_looked() -> None:
     directory = recorded.new("one")
     writer = MetricsWriter(directory.metrics)
-    early, late = Curve(directory, "episode_return", 27_000), Curve(directory, "episode_return", 27_000)
+    early, late = MetricCurve(directory, "episode_return", 27_000), MetricCurve(directory, "episode_return", 27_000)
     seen = {}
     for at in range(1, 541):  # 20 rows per mark
         progress = Progress(frames=at * 50, steps=at, updates=at, time_s=at)
@@ -108,14 +108,14 @@ def test_a_run_and_its_fork_with_the_same_curve_have_the_same_value(every: int) 
         writer.close()
     values = []
     for directory in (whole, fork):
-        curve = Curve(directory, "episode_return_mean", 27_000)
+        curve = MetricCurve(directory, "episode_return_mean", 27_000)
         curve.follow()
         values.append(curve.value(MARKS, since=begins))
     assert values[0] == values[1] and values[0] > begins / 100
 
 
 def test_a_metric_without_rows_has_no_value() -> None:
-    curve = Curve(recorded.vtrace("one"), "no_such_metric", 27_000)
+    curve = MetricCurve(recorded.vtrace("one"), "no_such_metric", 27_000)
     curve.follow()
     assert curve.value(3) is None and curve.value() is None
 

@@ -47,7 +47,7 @@ def _queue(most: int) -> Any:
 
 
 @dataclass
-class Batch:
+class PendingRows:
     """Entries for the next commit. Progress is in plain numbers, time is unix time in s."""
 
     scalars: deque[tuple[float, Progress, dict[str, float]]] = _queue(_MOST_SCALARS)
@@ -62,7 +62,7 @@ class Batch:
         self.dropped += len(queue) == queue.maxlen
         queue.append(item)
 
-    def followed_by(self, newer: Batch) -> Batch:
+    def followed_by(self, newer: PendingRows) -> PendingRows:
         """This batch, whose commit failed, together with the entries since."""
         for name in ("scalars", "episodes", "events"):
             for item in getattr(newer, name):
@@ -87,7 +87,7 @@ class MetricsWriter:
         self._path = Path(path)
         self._connection = schema.open_for_writing(self._path, wait_s=wait_s)
         self._eventfile = EventFile(tensorboard) if tensorboard else None
-        self._pending = Batch()
+        self._pending = PendingRows()
         self._pending_lock = threading.Lock()
         self._commit_lock = threading.Lock()
 
@@ -136,7 +136,7 @@ class MetricsWriter:
         """Store all pending entries in one transaction. Raises StorageFailed; the entries then stay pending."""
         with self._commit_lock:
             with self._pending_lock:
-                batch, self._pending = self._pending, Batch()
+                batch, self._pending = self._pending, PendingRows()
             if not batch:
                 return
             try:
@@ -158,7 +158,7 @@ class MetricsWriter:
                 self._connection.close()
 
 
-def _store(connection: sqlite3.Connection, batch: Batch) -> None:
+def _store(connection: sqlite3.Connection, batch: PendingRows) -> None:
     rows: dict[str, list[series.Row]] = {}
     for _, progress, values in batch.scalars:
         for name, value in values.items():
@@ -193,14 +193,14 @@ def _episode_scalars(episode: Episode) -> dict[str, float]:
     return {f"{prefix}_{name}": value for name, value in values.items() if value is not None}
 
 
-def _dropped_event(batch: Batch) -> list[tuple[Any, ...]]:
+def _dropped_event(batch: PendingRows) -> list[tuple[Any, ...]]:
     if not batch.dropped:
         return []
     message = f"{batch.dropped} entries (metrics, episodes, events) were dropped while this file could not be written"
     return [(time.time(), "metrics_dropped", message, None, None, None, None, "{}")]
 
 
-def _mirror(eventfile: EventFile, batch: Batch) -> None:
+def _mirror(eventfile: EventFile, batch: PendingRows) -> None:
     """Write a batch for TensorBoard; of very many episodes, one in so many: its records' checksums are slow."""
     for unix_time, progress, values in batch.scalars:
         eventfile.scalars(unix_time, int(progress.frames), values)

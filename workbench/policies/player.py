@@ -28,7 +28,7 @@ from workbench.trajectory import Array, EnvironmentSpec, StepBatch
 
 
 @dataclass(frozen=True)
-class Policy:
+class LoadedPolicy:
     """A checkpoint's network, on the CPU and not to be trained, with what it takes to act by it."""
 
     network: nn.Module
@@ -51,7 +51,7 @@ class Player:
     inputs: tuple[Any, ...]  # of the network at the last step: observation, previous action, reward, start, state
     output: NetworkOutput  # at the last step, T=1
 
-    def __init__(self, policy: Policy, *, num_envs: int, seed: int) -> None:
+    def __init__(self, policy: LoadedPolicy, *, num_envs: int, seed: int) -> None:
         self.policy, spec = policy, policy.spec
         self.theirs = np.zeros(num_envs, bool)
         self._roles = algorithms.Roles.evaluating(num_envs)
@@ -106,7 +106,7 @@ def load_player(checkpoint: Checkpoint, *, num_envs: int, seed: int) -> Player:
     return player
 
 
-def load_opponent(checkpoint: Checkpoint, spec: EnvironmentSpec) -> Policy:
+def load_opponent(checkpoint: Checkpoint, spec: EnvironmentSpec) -> LoadedPolicy:
     """The policy of a checkpoint, to play games of `spec`.
 
     Raises ShapeMismatch if it was trained with other spaces, and as `load_policy`.
@@ -118,7 +118,7 @@ def load_opponent(checkpoint: Checkpoint, spec: EnvironmentSpec) -> Policy:
     return policy
 
 
-def load_policy(checkpoint: Checkpoint) -> Policy:
+def load_policy(checkpoint: Checkpoint) -> LoadedPolicy:
     """The policy of a checkpoint. Raises CheckpointCorrupt, NetworkFailed or AlgorithmFailed."""
     run, config, spec = around(checkpoint.path), checkpoint.config, checkpoint.spec
     if run.record.exists():
@@ -135,7 +135,7 @@ def load_policy(checkpoint: Checkpoint) -> Policy:
     filled = _fill(network(), weights, checkpoint)
     if own is not None and "algorithm" in checkpoint.groups:  # ours act by their network alone
         _restore(algorithm, filled, checkpoint)
-    return Policy(filled.eval().requires_grad_(False), algorithm, spec, config.hyperparameters)
+    return LoadedPolicy(filled.eval().requires_grad_(False), algorithm, spec, config.hyperparameters)
 
 
 def _restore(algorithm: algorithms.Algorithm, network: nn.Module, checkpoint: Checkpoint) -> None:

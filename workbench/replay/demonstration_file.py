@@ -36,7 +36,7 @@ _SPACES = {"parts": "observations with the parts", "observation_shape": "observa
 _KEPT = ("observation", "action", "reward", "length", "end")
 
 
-class Episode(NamedTuple):
+class Demonstration(NamedTuple):
     """One demonstration of T steps; the arrays are [T, ...], as in the file."""
 
     observation: Array
@@ -91,7 +91,7 @@ def check_spaces(recorded: Recorded, spec: EnvironmentSpec) -> None:
                            "with rollouts of the same environment, options and wrappers.")
 
 
-def write(path: Path, spec: EnvironmentSpec, episodes: Sequence[Episode]) -> None:
+def write(path: Path, spec: EnvironmentSpec, episodes: Sequence[Demonstration]) -> None:
     """Write the file, and its folder. Raises StorageFailed."""
     try:
         path.parent.mkdir(mode=0o700)

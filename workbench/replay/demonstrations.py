@@ -45,7 +45,7 @@ def held_out(episodes: int, share: float) -> Array:
     return held
 
 
-class Stream:
+class DemonstrationStream:
     """Some of the episodes, one after another, and after the last one the first again.
 
     Attributes:
@@ -127,8 +127,8 @@ class Demonstrations(FromQueue):
         super().__init__(queue, pin_memory=pin_memory)
         self._layout, self._updates, self._share = layout, updates, validation_share
         held = held_out(len(recorded.length), validation_share)
-        self._trained = Stream(recorded, np.flatnonzero(~held), layout=layout, seed=[seed, _TRAINED])
-        self._held = None if not held.any() else Stream(
+        self._trained = DemonstrationStream(recorded, np.flatnonzero(~held), layout=layout, seed=[seed, _TRAINED])
+        self._held = None if not held.any() else DemonstrationStream(
             recorded, np.flatnonzero(held), layout=layout, seed=[seed, _HELD_OUT])
         self._batch_size = 0  # of the last update
         self._skipped = 0  # batches since the last update that were not finite, and count as none
@@ -160,7 +160,7 @@ class Demonstrations(FromQueue):
         tensors["policy_version"].fill_(self._updates())  # no lag: another policy acted
         return Batch.of({**tensors, "weight": self._memory.weights(weights)})
 
-    def _field(self, name: str, steps: list[tuple[Stream, Array]], number: int) -> Tensor:
+    def _field(self, name: str, steps: list[tuple[DemonstrationStream, Array]], number: int) -> Tensor:
         """The field of a batch of `number` unrolls at these steps [L, B]; what nobody recorded is zero."""
         shape, dtype = self._layout.fields[name]
         axis = unroll_axis(name)

@@ -14,7 +14,7 @@ from workbench import rundir
 from workbench.config import ALGORITHMS, DemonstrationsConfig, RunConfig
 from workbench.errors import InvalidInput, UnknownName
 from workbench.replay import demonstration_file
-from workbench.replay.demonstration_file import Episode
+from workbench.replay.demonstration_file import Demonstration
 from workbench.trajectory import Array, EnvironmentSpec, Flags
 
 if TYPE_CHECKING:
@@ -118,7 +118,7 @@ def _spec(rollout: Rollout) -> EnvironmentSpec:
                            parts=rollout.parts)
 
 
-def _episode(rollout: Rollout, number: int) -> Episode:
+def _episode(rollout: Rollout, number: int) -> Demonstration:
     """The steps of a rollout as a run learns from them. Raises InvalidInput for numbers that are not finite."""
     observation = _seen(rollout)
     for what, values in (("observations", observation), ("actions", rollout.actions), ("rewards", rollout.rewards)):
@@ -128,7 +128,7 @@ def _episode(rollout: Rollout, number: int) -> Episode:
             raise InvalidInput(f"demonstration {number} ({_named(rollout)}) has {what} that are not finite, first at "
                                f"step {step:,}. Leave it out.")
     end = Flags.TERMINATED if rollout.terminated else Flags.TRUNCATED
-    return Episode(observation, _kept_actions(rollout), rollout.rewards, end)
+    return Demonstration(observation, _kept_actions(rollout), rollout.rewards, end)
 
 
 def _seen(rollout: Rollout) -> Array:

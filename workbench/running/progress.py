@@ -48,7 +48,7 @@ class _Bar(tqdm):  # type: ignore[misc]  # tqdm is not typed here
     monitor_interval = 0  # no thread of tqdm's own
 
 
-class Progress:
+class ProgressBar:
     """A bar from `start` to `total` frames (or updates); without a total, a line of text. Use in a `with` block."""
 
     def __init__(self, name: str, *, unit: str = "", total: float | None = None, start: float = 0, shown: bool) -> None:
@@ -96,7 +96,7 @@ class Progress:
             self._logged = now, text
             print(f"{self._name}: {text}", flush=True)
 
-    def __enter__(self) -> Progress:
+    def __enter__(self) -> ProgressBar:
         return self
 
     def __exit__(self, *error: object) -> None:

@@ -16,7 +16,7 @@ from workbench.metrics.status import RunStatus
 from workbench.metrics.status_facts import FACTS, exact
 from workbench.rundir import ENDED, lock
 from workbench.running.connection import Control, resuming
-from workbench.running.progress import Progress, interactive, notify
+from workbench.running.progress import ProgressBar, interactive, notify
 from workbench.tables import plain
 
 if TYPE_CHECKING:
@@ -50,7 +50,7 @@ def failure(control: Control) -> WorkbenchError:
 def until_ready(control: Control, launched: Launched, timeout_s: float, *, progress: bool | None) -> RunStatus:
     """The status once the learner trains. Raises the run's own error, or WaitTimeout, after which the run goes on."""
     name, preset, began = control.directory.name, control.directory.read().get("preset"), time.monotonic()
-    with Progress(name, shown=interactive() if progress is None else progress) as line:
+    with ProgressBar(name, shown=interactive() if progress is None else progress) as line:
         for status in _statuses(control, timeout_s):
             line.show(0, [_started(status, time.monotonic() - began, preset)])
             if status.state in ("training", "paused", "finished"):
@@ -100,11 +100,11 @@ def until(
     )
 
 
-def _bar(control: Control, status: RunStatus, targets: dict[str, float], shown: bool) -> Progress:
+def _bar(control: Control, status: RunStatus, targets: dict[str, float], shown: bool) -> ProgressBar:
     unit = _unit(targets)
     total = targets.get(unit) if targets else control.directory.config().total_frames
     symbol = "s" if unit == "seconds" else unit
-    return Progress(status.name, unit=symbol, total=total, start=_value(status, unit, 0.0), shown=shown)
+    return ProgressBar(status.name, unit=symbol, total=total, start=_value(status, unit, 0.0), shown=shown)
 
 
 def _facts(status: RunStatus, unit: str) -> Iterator[str]:

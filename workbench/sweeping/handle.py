@@ -25,7 +25,7 @@ from workbench.rundir import ENDED, lock, sealed
 from workbench.rundir.files import tail
 from workbench.running.connection import stored_status
 from workbench.running.handle import FRESH_S, Run
-from workbench.running.progress import Progress, interactive
+from workbench.running.progress import ProgressBar, interactive
 from workbench.sweeping import study, sweep_folder
 from workbench.sweeping.kept_run import withdraw
 from workbench.sweeping.space import Space, from_json
@@ -288,7 +288,7 @@ class Sweep:
         deadline = float("inf") if timeout_s is None else time.monotonic() + timeout_s
         total = int(self._folder.read()["trials"])
         shown = interactive() if progress is None else progress
-        with Progress(self.name, unit="trials", total=total, shown=shown) as bar:
+        with ProgressBar(self.name, unit="trials", total=total, shown=shown) as bar:
             while True:
                 status = self.status
                 bar.show(status.over, [status.line()])

@@ -19,7 +19,7 @@ LEAST_ROWS = 20  # the window's least number of rows
 EACH_COMMIT = "frames_per_second"  # the metric whose row ends each commit of a learner
 
 
-class Curve:
+class MetricCurve:
     """The metric of one run, read as it grows.
 
     Attributes:

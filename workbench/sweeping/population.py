@@ -22,7 +22,7 @@ from workbench.running.connection import stored_status
 from workbench.running.fork import forked
 from workbench.running.handle import Run
 from workbench.sweeping import study
-from workbench.sweeping.objective import MARKS, Curve
+from workbench.sweeping.objective import MARKS, MetricCurve
 from workbench.sweeping.space import Entry, Space, Span, from_json
 from workbench.sweeping.sweeper import PERIOD_S, Sweeper, say
 from workbench.sweeping.trial import DELETED, WatchedTrial
@@ -266,6 +266,6 @@ class Population(Sweeper):
 
 
 def _value(run: RunDirectory, metric: str, total_frames: int, mark: int, since: int) -> float | None:
-    curve = Curve(run, metric, total_frames)
+    curve = MetricCurve(run, metric, total_frames)
     curve.follow()
     return curve.value(mark, since=since)

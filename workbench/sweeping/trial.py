@@ -29,7 +29,7 @@ from workbench.running.connection import Control, stored_status
 from workbench.supervisor import stopping_rules
 from workbench.sweeping import study as sweep_study
 from workbench.sweeping.kept_run import KeptRun, withdraw
-from workbench.sweeping.objective import MARKS, Curve, passed
+from workbench.sweeping.objective import MARKS, MetricCurve, passed
 
 if TYPE_CHECKING:
     from optuna import Study
@@ -58,7 +58,7 @@ class WatchedTrial:
         self._study, self.trial, self.run, self._place = study, trial, run, place
         self._kept = KeptRun(run, place, waits=str(trial.user_attrs.get(sweep_study.WAITS, "")))
         self._metric, self._total, self.end = metric, total_frames, total_frames
-        self._curve, self._control = Curve(run, metric, self._total), Control(run)
+        self._curve, self._control = MetricCurve(run, metric, self._total), Control(run)
         self.verdict, self.note = (str(trial.user_attrs.get(name, "")) for name in ("verdict", "note"))
         self._marks = max(study.get_trials(deepcopy=False)[trial.number].intermediate_values, default=0)
         self._asked = 0.0

@@ -19,7 +19,7 @@ from workbench.metrics import MetricsReader
 from workbench.rundir import RunDirectory, lock
 from workbench.rundir.files import content, make_private, read_record, write_atomically, write_record
 from workbench.trackers.contract import Row, TrackedRun, Tracker
-from workbench.trackers.unsent import Place, batch
+from workbench.trackers.unsent import HistoryPlace, batch
 
 _LARGEST_BATCH = 2**28  # bytes
 
@@ -39,7 +39,7 @@ class Follower:
         make_private(self._record.parent)
         stored = read_record(self._record) if self._record.exists() else {}
         self._identity = str(stored.get("identity") or f"{run.name}-{secrets.token_hex(4)}")
-        self._place = Place(stored.get("rows", {}), int(stored.get("event", 0)), int(stored.get("sent", 0)))
+        self._place = HistoryPlace(stored.get("rows", {}), int(stored.get("event", 0)), int(stored.get("sent", 0)))
         self._created = float(run.read()["created"])
         self.where, self.sent = "", 0
 
@@ -49,7 +49,7 @@ class Follower:
         self.where = self._tracker.begin(_described(self._run, self._identity, self._created))
         if self._batch.exists():
             data = json.loads(content(self._batch, largest=_LARGEST_BATCH))
-            self._hand_over([Row(**row) for row in data["rows"]], Place(**data["place"]), again=True)
+            self._hand_over([Row(**row) for row in data["rows"]], HistoryPlace(**data["place"]), again=True)
 
     def send_new(self) -> bool:
         """Hand over the next batch, if anything is new; returns whether something was."""
@@ -66,13 +66,13 @@ class Follower:
         state = self._run.read()["state"]
         self._tracker.finish(state if state in ("finished", "stopped", "failed") else "dead")
 
-    def _hand_over(self, rows: list[Row], place: Place, *, again: bool) -> None:
+    def _hand_over(self, rows: list[Row], place: HistoryPlace, *, again: bool) -> None:
         self._tracker.send(rows, again=again)
         self._remember(place)
         self._batch.unlink()
         self._place, self.sent = place, self.sent + len(rows)
 
-    def _remember(self, place: Place) -> None:
+    def _remember(self, place: HistoryPlace) -> None:
         write_record(self._record, {"identity": self._identity, **dataclasses.asdict(place)})
 
 

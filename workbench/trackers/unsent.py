@@ -22,7 +22,7 @@ _CHANGES = ("tune", "scale", "move")
 
 
 @dataclass(frozen=True)
-class Place:
+class HistoryPlace:
     """How far a history was read: the number of the next row by metric, the last event's id, and the number of rows
     that the service has been given."""
 
@@ -31,7 +31,7 @@ class Place:
     sent: int = 0
 
 
-def batch(reader: MetricsReader, since: Place, *, created: float) -> tuple[list[Row], Place]:
+def batch(reader: MetricsReader, since: HistoryPlace, *, created: float) -> tuple[list[Row], HistoryPlace]:
     """The next rows, by time, and the place after them; no rows where nothing is new. Raises StorageFailed."""
     events = reader.events_after(since.event, most=_MOST)  # before the metrics: a restore's rows come after it
     series = reader.following(since.rows, most=_MOST)
@@ -52,7 +52,7 @@ def batch(reader: MetricsReader, since: Place, *, created: float) -> tuple[list[
     found += [_of_event(event, last) for event in events]
     numbered = [replace(row, number=since.sent + number) for number, row in enumerate(found)]
     event = max((event["id"] for event in events), default=since.event)
-    return numbered, Place(place, event, since.sent + len(numbered))
+    return numbered, HistoryPlace(place, event, since.sent + len(numbered))
 
 
 def _add(several: list[dict[str, float]], name: str, value: float) -> None:

@@ -16,7 +16,7 @@ STEP, RESET, FRAME, LAST_FRAME, LAST_OBSERVATION = (bytes([number]) for number i
 DONE, FAILED = b"\0", b"\1"  # first byte of an answer; a value, or an error as JSON, follows
 
 
-class SharedRows:
+class SpreadRows:
     """Arrays of all rows in one shared memory.
 
     Attributes:

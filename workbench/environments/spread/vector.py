@@ -29,7 +29,7 @@ from workbench.environments.spread.rows import (
     LAST_OBSERVATION,
     RESET,
     STEP,
-    SharedRows,
+    SpreadRows,
     unpacked,
 )
 from workbench.environments.spread.worker import main
@@ -73,7 +73,7 @@ class SpreadVector:
     def _share(self) -> None:
         fd = os.memfd_create("workbench-rows")
         try:
-            self._rows = SharedRows(fd, self.spec, self.num_envs)
+            self._rows = SpreadRows(fd, self.spec, self.num_envs)
             for worker in self._workers:
                 reduction.send_handle(worker.pipe, fd, worker.process.pid)
         finally:

@@ -77,7 +77,7 @@ class _OwnRows:
     """This process's part of the shared memory."""
 
     def __init__(self, fd: int, spec: EnvironmentSpec, own: slice, num_envs: int) -> None:
-        rows = spread_rows.SharedRows(fd, spec, num_envs)
+        rows = spread_rows.SpreadRows(fd, spec, num_envs)
         os.close(fd)
         self.actions, self.final = rows.actions[own], rows.final[own]
         self._step = rows.step.map(lambda array: array[own])

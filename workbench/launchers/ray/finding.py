@@ -18,7 +18,7 @@ _CALLS_AT_ONCE = 16
 _LOOK_S = 60.0  # for the nodes to look, each of which may have to start a process first
 
 
-class Place(NamedTuple):
+class RunPlace(NamedTuple):
     """A run's directory, and the id of a node that sees it."""
 
     path: str
@@ -33,7 +33,7 @@ def parted(address: str) -> tuple[str, str]:
                        "port of Ray's client (10001), or ray://HOST:PORT//DIRECTORY/OF/THE/RUN.")
 
 
-def place_of(address: str, *, known: str | None) -> Place:
+def place_of(address: str, *, known: str | None) -> RunPlace:
     """Where the run at `address` is: beside its supervisor, or else where a node sees its directory.
 
     `known`: the directory in which it was before. Raises RunNotFound, InvalidInput where several runs have the name.
@@ -56,7 +56,7 @@ def place_of(address: str, *, known: str | None) -> Place:
     return places[0]
 
 
-def _alive(name: str) -> list[Place]:
+def _alive(name: str) -> list[RunPlace]:
     """The places of the supervisors that live, of runs of that name or directory."""
     import ray
 
@@ -67,11 +67,11 @@ def _alive(name: str) -> list[Place]:
         with suppress(Exception):  # it waits for a place, or ends in this moment: it may be found on a node
             told = ray.get(ray.get_actor(host).place.remote(), timeout=_LOOK_S)
             if "/" not in name or told["path"] == name:
-                places.append(Place(told["path"], told["node"]))
+                places.append(RunPlace(told["path"], told["node"]))
     return places
 
 
-def _on_nodes(name: str, known: str | None) -> tuple[list[Place], list[str]]:
+def _on_nodes(name: str, known: str | None) -> tuple[list[RunPlace], list[str]]:
     """Where nodes see runs of that name or directory, and the names of all their runs. Raises RunFailed for nodes with
     another version of the workbench, ConnectionLost if none answers."""
     import ray
@@ -81,7 +81,7 @@ def _on_nodes(name: str, known: str | None) -> tuple[list[Place], list[str]]:
     looking = {ray.remote(look).options(**options, scheduling_strategy=on_node(node)).remote(name, known): node
                for node in nodes}
     ready, _ = ray.wait(list(looking), num_returns=len(looking), timeout=_LOOK_S)
-    places, names, problems = list[Place](), list[str](), list[str]()
+    places, names, problems = list[RunPlace](), list[str](), list[str]()
     for reference in ready:
         try:
             seen = json.loads(ray.get(reference))
@@ -89,7 +89,7 @@ def _on_nodes(name: str, known: str | None) -> tuple[list[Place], list[str]]:
             problems.append((str(error).strip().splitlines() or [type(error).__name__])[-1])
             continue
         check_versions(looking[reference], seen["versions"])
-        places += [Place(run["path"], looking[reference]) for run in seen["runs"]]
+        places += [RunPlace(run["path"], looking[reference]) for run in seen["runs"]]
         names += seen["names"]
     if not places and problems:
         raise ConnectionLost(f"not every node of the cluster could look for {name!r}: {problems[0]:.300}. All need "
@@ -111,7 +111,7 @@ def check_versions(node: str, versions: str) -> None:
         raise RunFailed(problem)
 
 
-def reader_at(place: Place) -> Any:
+def reader_at(place: RunPlace) -> Any:
     """A reader of that run, on that node; it ends with this process."""
     import ray
 

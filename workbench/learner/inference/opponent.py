@@ -12,14 +12,14 @@ from workbench.algorithms.distributions import distribution_of
 from workbench.algorithms.interface import Roles
 from workbench.learner.devices.device import Device
 from workbench.learner.inference.environment_tables import EnvironmentTables
-from workbench.policies.player import Policy
+from workbench.policies.player import LoadedPolicy
 from workbench.trajectory import Array, StepBatch
 
 
 class Opponent:
     """The tables of a frozen `policy`, one row per environment; the rows that it does not play stay empty."""
 
-    def __init__(self, policy: Policy, *, device: Device, num_envs: int, seed: int) -> None:
+    def __init__(self, policy: LoadedPolicy, *, device: Device, num_envs: int, seed: int) -> None:
         self._policy, self._device = policy, device
         self._network = policy.network.to(device.torch)
         policy.algorithm.to(device.torch)

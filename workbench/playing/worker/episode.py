@@ -50,7 +50,7 @@ class NoPlayer:
         return {"values": np.array(np.nan, np.float32), name: np.full(self._size, np.nan, np.float32)}
 
 
-class Episode:
+class WorkerEpisode:
     """An episode from its first step on, recorded by `writer`.
 
     Attributes:

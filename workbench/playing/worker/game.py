@@ -27,7 +27,7 @@ from workbench.environments.contract import Show, VectorEnvironment
 from workbench.errors import EnvironmentFailed, InvalidInput, StorageFailed, WorkbenchError
 from workbench.playing import store
 from workbench.playing.store import JOURNAL, Journal, RolloutWriter, read_journal
-from workbench.playing.worker.episode import Action, Episode, NoPlayer
+from workbench.playing.worker.episode import Action, NoPlayer, WorkerEpisode
 from workbench.playing.worker.rollout import Stage, opened, training_environment
 from workbench.policies.player import load_player
 
@@ -76,7 +76,7 @@ class WorkerGame:
         return environments.make(
             self._request["environment"], num_envs=1, seed=seed, options=self._request["options"], show=show)
 
-    def _begin(self, stage: Stage, seed: int, *, number: int, name: str = "") -> Episode:
+    def _begin(self, stage: Stage, seed: int, *, number: int, name: str = "") -> WorkerEpisode:
         """A new episode, with its record in a scratch folder until the next one begins."""
         self._recording.close()
         self._target = self._folder / (name or f"{self._request['stem']}-{number}-seed{seed}")
@@ -84,7 +84,7 @@ class WorkerGame:
         writer = self._recording.enter_context(RolloutWriter(folder))
         self._kept = None
         journal = Journal(self._target.with_name(f"{self._target.name}{JOURNAL}"), {**self._request, "seed": seed})
-        return Episode(stage, self._player, writer, journal, number=number, seed=seed, greedy=self._greedy)
+        return WorkerEpisode(stage, self._player, writer, journal, number=number, seed=seed, greedy=self._greedy)
 
     # --- commands -------------------------------------------------------------------------------------------------
 

@@ -23,7 +23,7 @@ from workbench import checkpoints, imports
 from workbench.errors import MissingPackage, NetworkFailed, StorageFailed
 from workbench.networks.lstm import ResettingLSTM
 from workbench.networks.normalization import output_of
-from workbench.policies.player import Policy, answer, load_policy
+from workbench.policies.player import LoadedPolicy, answer, load_policy
 
 _NEEDED = ("onnx", "onnxscript")
 
@@ -39,7 +39,7 @@ def _export(checkpoint: str, trust_code: bool, target: str) -> dict[str, Any]:
 main = partial(answer, play=_export)
 
 
-def write(policy: Policy, target: Path) -> list[str]:
+def write(policy: LoadedPolicy, target: Path) -> list[str]:
     """Write the policy's network, and return the names of its inputs. Raises NetworkFailed, StorageFailed."""
     import onnx
 
@@ -71,7 +71,7 @@ def write(policy: Policy, target: Path) -> list[str]:
 class _OneStep(nn.Module):
     """The network with a flat list of arguments."""
 
-    def __init__(self, policy: Policy) -> None:
+    def __init__(self, policy: LoadedPolicy) -> None:
         super().__init__()
         self._network = policy.network
         self._parts = [part.name for part in policy.spec.seen]
@@ -85,7 +85,7 @@ class _OneStep(nn.Module):
         return (*output, *after)
 
 
-def _inputs(policy: Policy) -> dict[str, Tensor]:
+def _inputs(policy: LoadedPolicy) -> dict[str, Tensor]:
     spec, state = policy.spec, policy.network.initial_state(1)  # type: ignore[operator]
     observation = {f"observation.{part.name}".rstrip("."): torch.zeros(
         (1, 1, *part.shape), dtype=getattr(torch, part.dtype)) for part in spec.seen}
@@ -94,6 +94,6 @@ def _inputs(policy: Policy) -> dict[str, Tensor]:
             "start": torch.ones((1, 1), dtype=torch.bool), **{f"state_{at}": part for at, part in enumerate(state)}}
 
 
-def _outputs(policy: Policy) -> list[str]:
+def _outputs(policy: LoadedPolicy) -> list[str]:
     states = len(policy.network.initial_state(1))  # type: ignore[operator]
     return [*policy.algorithm.heads.output._fields, *(f"next_state_{at}" for at in range(states))]

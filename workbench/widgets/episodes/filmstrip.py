@@ -22,7 +22,7 @@ _GAP, _CAPTION, _STRIP = 4, 16, 28
 _GREY = (128, 128, 128, 255)  # readable on white and on black
 
 
-class Moment(NamedTuple):
+class StripFrame(NamedTuple):
     """One frame of the strip.
 
     Attributes:
@@ -45,7 +45,7 @@ def picture_of(observation: Array) -> Array | None:
     return observations.picture(observation) if observation.ndim == 3 else None
 
 
-def png(frames: Sequence[Moment]) -> bytes:
+def png(frames: Sequence[StripFrame]) -> bytes:
     """Frames side by side, each above its policy and its caption, on a transparent background."""
     pictures = [Image.fromarray(np.ascontiguousarray(moment.frame)) for moment in frames]
     pictures = [
@@ -82,7 +82,7 @@ def as_html(title: str, count: int, image: str) -> str:
     return f'<img alt="{alternative}" style="max-width:100%" src="data:image/png;base64,{image}">' if image else ""
 
 
-def bundle(title: str, facts: Mapping[str, str], frames: Sequence[Moment]) -> dict[str, Any]:
+def bundle(title: str, facts: Mapping[str, str], frames: Sequence[StripFrame]) -> dict[str, Any]:
     """Self-contained text/html, text/plain, and image/png if there are frames."""
     image = base64.b64encode(png(frames)).decode() if frames else ""
     body = f"<b>{html.escape(title)}</b>{named(facts.items())}{as_html(title, len(frames), image)}"

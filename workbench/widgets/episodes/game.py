@@ -24,7 +24,7 @@ from workbench.playing.by_hand.game import AGENT, SPEEDS, Game
 from workbench.playing.by_hand.keyboard import RESERVED
 from workbench.tables import number
 from workbench.widgets.episodes import filmstrip
-from workbench.widgets.episodes.filmstrip import Moment as Frame
+from workbench.widgets.episodes.filmstrip import StripFrame
 from workbench.widgets.episodes.player import policy_header
 from workbench.widgets.kernel import assets
 from workbench.widgets.kernel.refresher import REFRESHER
@@ -187,7 +187,7 @@ class GameView(anywidget.AnyWidget):  # type: ignore[misc]  # anywidget is not t
         }
         frames = []
         if now.picture:
-            frames = [Frame(f"step {now.step}", np.asarray(Image.open(io.BytesIO(now.picture)).convert("RGB")))]
+            frames = [StripFrame(f"step {now.step}", np.asarray(Image.open(io.BytesIO(now.picture)).convert("RGB")))]
         return filmstrip.bundle(self.game.title, facts, frames)
 
     def _ipython_display_(self) -> None:

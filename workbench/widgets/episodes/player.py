@@ -28,7 +28,7 @@ from workbench.rundir.files import free_path
 from workbench.tables import number
 from workbench.trajectory import ActionSpec, Array
 from workbench.widgets.episodes import filmstrip
-from workbench.widgets.episodes.filmstrip import Moment
+from workbench.widgets.episodes.filmstrip import StripFrame
 from workbench.widgets.episodes.what_if import WhatIf, reason_against
 from workbench.widgets.kernel import assets
 from workbench.widgets.kernel.refresher import Actions
@@ -242,7 +242,7 @@ def strip_of(rollout: Rollout) -> str:
     return filmstrip.as_html(title(rollout), len(moments), image)
 
 
-def _few_frames(rollout: Rollout) -> list[Moment]:
+def _few_frames(rollout: Rollout) -> list[StripFrame]:
     moments = []
     domain = domain_of(rollout.action_spec, rollout.q_values)
     for step in filmstrip.evenly_spaced(len(rollout.actions) + 1):
@@ -251,7 +251,7 @@ def _few_frames(rollout: Rollout) -> list[Moment]:
         policy = None if step == len(rollout.actions) else partial(
             strip, rollout.action_spec, rollout.said[step], rollout.actions[step], domain=domain)
         if frame is not None:
-            moments.append(Moment(f"step {step}", frame, policy))
+            moments.append(StripFrame(f"step {step}", frame, policy))
     return moments
 
 

@@ -20,7 +20,7 @@ from workbench.running.connection import Control
 from workbench.tables import counted, number
 from workbench.trajectory import Array
 from workbench.widgets.episodes import filmstrip
-from workbench.widgets.episodes.filmstrip import Moment
+from workbench.widgets.episodes.filmstrip import StripFrame
 from workbench.widgets.episodes.live_widget import LiveWidget, Message
 from workbench.widgets.episodes.watch import LiveView
 from workbench.widgets.kernel import assets, closing
@@ -141,7 +141,7 @@ class WallView(LiveWidget):
         if self._last.note:
             facts["then"] = self._last.note
         return filmstrip.bundle(self.title, facts, [
-            Moment(f"{cell.env}: {number(cell.episode_return)}", picture)
+            StripFrame(f"{cell.env}: {number(cell.episode_return)}", picture)
             for cell in (cells[at] for at in filmstrip.evenly_spaced(len(cells)))
             if (picture := _picture(cell)) is not None
         ] if cells else [])

@@ -19,7 +19,7 @@ from workbench.playing.action_bars import domain_of, strip
 from workbench.playing.watch import Look, Watching
 from workbench.tables import number
 from workbench.widgets.episodes import filmstrip
-from workbench.widgets.episodes.filmstrip import Moment
+from workbench.widgets.episodes.filmstrip import StripFrame
 from workbench.widgets.episodes.live_widget import LiveWidget, Message
 from workbench.widgets.episodes.player import policy_header
 from workbench.widgets.kernel import assets
@@ -111,7 +111,7 @@ def _drawing(look: Look) -> dict[str, Any]:
     return {} if look.sketch is None else {"sketch": look.sketch.to_json(), "ranges": look.sketch.ranges}
 
 
-def _few_frames(looks: list[Look]) -> list[Moment]:
+def _few_frames(looks: list[Look]) -> list[StripFrame]:
     names = ("observation", "episode_step", "scores", "action")
     columns = {name: np.concatenate([look.columns[name] for look in looks]) for name in names}
     actions = looks[-1].action_spec
@@ -122,5 +122,5 @@ def _few_frames(looks: list[Look]) -> list[Moment]:
         frame = filmstrip.picture_of(seen) if sketch is None else sketches.draw(sketch, seen)
         policy = partial(strip, actions, columns["scores"][at], columns["action"][at], domain=domain)
         if frame is not None:
-            moments.append(Moment(f"step {columns['episode_step'][at]}", frame, policy))
+            moments.append(StripFrame(f"step {columns['episode_step'][at]}", frame, policy))
     return moments
