@@ -50,6 +50,8 @@ REMEDIES = {
     "RunNotFound": "`wb.runs()` lists the runs. A deleted one is in `$WORKBENCH_HOME/trash`; move it back. Another "
                    "`WORKBENCH_HOME` has other runs.",
     "RunExists": "Choose another name, or go on with that run: `wb.attach(name)`, `wb.resume(name)`.",
+    "RunPaused": "Change what the message names (`run.tune`), then `run.resume()`; or `run.fork(...)` from an earlier "
+                 "checkpoint.",
     "RunNotAlive": "`wb.resume(name)` starts it from its newest checkpoint; `run.status.reason` says why it ended.",
     "RunAlive": "`run.stop()` first.",
     "RunFailed": "The message has the traceback of the process that failed; its log is in `logs/` of the run's "

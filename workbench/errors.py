@@ -19,6 +19,7 @@ A message says what is wrong, which value, and what to do; a misspelt name comes
     ├── RunNotAlive              the run has ended or its supervisor is dead
     ├── RunAlive                 the run must be stopped first
     ├── RunFailed                the run stopped with an error
+    ├── RunPaused                the run paused itself
     ├── WaitTimeout (TimeoutError)
     ├── HomeNotWritable (OSError)
     ├── StorageFailed (OSError)  a file of a run cannot be written or read: full disk, I/O error, newer format
@@ -244,6 +245,10 @@ class RunAlive(WorkbenchError):
 
 class RunFailed(WorkbenchError):
     """The run stopped with an error."""
+
+
+class RunPaused(WorkbenchError):
+    """The run paused itself, as after updates that were not finite; it goes on when somebody resumes it."""
 
 
 class WaitTimeout(WorkbenchError, TimeoutError):

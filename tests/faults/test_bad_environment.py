@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import time
 from pathlib import Path
 
@@ -13,6 +14,7 @@ import pytest
 import workbench as wb
 from tests.conftest import eventually
 from tests.faults.harm import COUNTING, complete, messages
+from workbench.errors import RunFailed
 from workbench.testing import CountingEnv
 
 GOOD_STEPS = 120  # to the middle of an episode; then the actor's next life does the next wrong thing
@@ -111,6 +113,23 @@ def test_an_environment_that_hangs_is_named_and_its_actor_started_anew(home: Pat
     assert after.state == "training" and sum(actor.restarts for actor in after.actors) == 1
     assert any("an environment hangs. It is ended and started anew" in one for one in messages(run, "error"))
     complete(run)
+
+
+class Crashing(CountingEnv):
+    """Ends its process in its third step, as native code with a fault does."""
+
+    _steps = 0
+
+    def step(self, action):
+        self._steps += 1
+        return super().step(action) if self._steps < 3 else ctypes.string_at(0)
+
+
+@pytest.mark.full
+def test_an_environment_that_always_ends_its_process_ends_the_run_with_the_line(home: Path) -> None:
+    with pytest.raises(RunFailed, match=r"actor-\d ended with signal 11 \(SIGSEGV\) again and again") as raised:
+        wb.launch(Crashing, **COUNTING)
+    assert "Fatal Python error: Segmentation fault" in str(raised.value) and "in step" in str(raised.value)
 
 
 class Leaking(CountingEnv):

@@ -12,6 +12,7 @@ from tests.conftest import eventually
 from tests.faults.harm import COUNTING, messages
 from tests.rewarding import Rewarding
 from workbench.checkpoints import Checkpoint
+from workbench.errors import RunPaused
 
 SKIPPED = "update skipped, not finite"
 
@@ -66,6 +67,9 @@ def test_a_gradient_that_explodes_is_seen_pauses_the_run_and_leaves_weights_to_g
     norms = run.metrics("gradient_norm")["value"]
     assert norms.max() > 1e6 * norms.iloc[0] > 0, "it was there to see before"
     check_finite(run.checkpoint())
+    with pytest.raises(RunPaused, match=r"paused itself at .*: 10 updates in a row were not finite"):
+        run.wait(progress=False)
+    assert run.wait(seconds=0.5, progress=False).state == "paused", "a wait that time ends goes on"
     updates = run.status.updates
     run.tune(max_abs_reward=1.0, max_gradient_norm=40.0)
     run.resume()

@@ -1,6 +1,7 @@
 """Shares of time, speeds, and the sentence that is made of them."""
 
 import os
+import time
 from types import SimpleNamespace
 
 import numpy as np
@@ -58,13 +59,18 @@ def test_latencies_are_means_in_ms_and_a_group_larger_than_a_batch_fills_it():
     [
         ({"training": 0.95}, "training 95%"),
         ({"environments": 0.9}, "more actors or cores"),
-        ({"inference": 0.8}, "max_batch"),
+        ({"inference": 0.8}, "envs_per_actor"),
         ({"batch_wait": 0.7}, "batch_timeout_ms"),
         ({"batch_wait": 0.7, "queue_blocked": 0.6}, "waiting for unrolls"),
     ],
 )
 def test_the_hint_names_what_is_waited_for(changed, says):
     assert says in hint({**QUIET, **changed}, on_cpu=True, parameters=10**6)
+
+
+def test_a_larger_batch_is_advised_only_where_max_batch_bounds_it():
+    said = hint({**QUIET, "inference": 0.8}, on_cpu=True, parameters=10**6, batches_bounded=True)
+    assert "max_batch" in said and "envs_per_actor" not in said
 
 
 def test_no_end_of_an_episode_is_said_after_the_longest_game_of_atari():
@@ -114,6 +120,17 @@ def test_a_speed_is_a_difference_over_the_time_between_two_looks():
     assert rates.of({"frames": 1000})["frames"] == 0.0, "the first look has nothing to compare with"
     assert rates.of({"frames": 1000})["frames"] == 0.0
     assert rates.of({"frames": 2000})["frames"] > 0
+
+
+def test_steady_speeds_are_those_of_a_window(monkeypatch: pytest.MonkeyPatch) -> None:
+    now = [0.0]
+    monkeypatch.setattr(time, "monotonic", lambda: now[0])
+    rates, said = Rates(10.0), []
+    for second, frames in enumerate((0, 100, 100, 400, *[400] * 20)):
+        now[0] = float(second)
+        said.append(rates.of({"frames": frames})["frames"])
+    assert said[:4] == [0.0, 100.0, 50.0, pytest.approx(400 / 3)] and said[10] == 40.0
+    assert said[11:15] == [30.0, 30.0, 0.0, 0.0], "what happened more than ten seconds before counts no more"
 
 
 def test_policy_lag_is_summed_up_in_updates():

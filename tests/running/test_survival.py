@@ -256,5 +256,5 @@ def test_a_learner_that_dies_again_and_again_without_an_update_fails_the_run(run
 
     eventually(has_given_up)
     assert len(died) in (6, 7), "one may have trained before it was killed"
-    with pytest.raises(RunFailed, match=r"learner ended with signal 9 \(SIGKILL\) . times. Its log ends:"):
+    with pytest.raises(RunFailed, match=r"learner ended with signal 9 \(SIGKILL\) again and again. Its log ends:"):
         run.wait(timeout_s=240)

@@ -18,6 +18,7 @@ from workbench.learner.run_state import RunState
 from workbench.learner.training.checkpoint_writer import CheckpointWriter
 from workbench.metrics.status import LearnerPhase
 from workbench.policies import roles
+from workbench.rundir import BY_HAND
 from workbench.wire.rpc import Handler
 
 
@@ -149,7 +150,7 @@ class LeaderCalls(MemberCalls):
 
     def pause(self) -> None:
         """Hold training and acting."""
-        self._commands.do(lambda: self._orders.pause("paused by hand"))
+        self._commands.do(lambda: self._orders.pause(BY_HAND))
 
     def resume(self) -> None:
         """Go on after a pause."""

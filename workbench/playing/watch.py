@@ -17,6 +17,7 @@ from workbench.environments import observations
 from workbench.environments.observations import MOST_ENTRIES
 from workbench.environments.sketches import Sketch, sketch_of
 from workbench.errors import RunNotAlive, RunNotFound, WorkbenchError
+from workbench.rundir import BY_HAND
 from workbench.running.connection import Control
 from workbench.trajectory import ActionSpec, Array, EnvironmentSpec, Part
 from workbench.wire import columns
@@ -141,7 +142,7 @@ def _drawable(
 def why_nothing(answer: dict[str, Any]) -> str:
     """Why an answer has no steps: the run's state and reason."""
     state, reason = answer["state"], answer["reason"]
-    if state == "paused" and reason in ("", "paused by hand"):
+    if state == "paused" and reason in ("", BY_HAND):
         return "The run is paused; it goes on when it is resumed."
     if reason:
         return f"The run is {state}: {reason}."

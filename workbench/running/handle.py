@@ -244,6 +244,8 @@ class Run:
                 OutOfBounds for `seconds` below 0 or above 31 days.
             RunFailed: the run failed; the message has the traceback.
             RunNotAlive: it ended, or its supervisor died, before the target.
+            RunPaused: it paused itself, before a target that is not `seconds` alone. A pause by hand is said, and
+                waited through.
             WaitTimeout: `timeout_s` has passed; the run goes on.
         """
         evaluates = evaluation_return is not None or evaluation_score is not None

@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING
 from workbench import checkpoints
 from workbench.checkpoints import Checkpoint
 from workbench.config import Setting
-from workbench.errors import RunFailed, RunNotAlive, WaitTimeout, WorkbenchError, by_name
+from workbench.errors import RunFailed, RunNotAlive, RunPaused, WaitTimeout, WorkbenchError, by_name
 from workbench.metrics.collapse import LEAST_EPISODES
 from workbench.metrics.status import RunStatus
 from workbench.metrics.status_facts import FACTS, exact
-from workbench.rundir import ENDED, lock
+from workbench.rundir import BY_HAND, ENDED, lock
 from workbench.running.connection import Control, resuming
 from workbench.running.progress import ProgressBar, interactive, notify
 from workbench.tables import plain
@@ -93,11 +93,20 @@ def until(
                 return _last_status(control, status, targets)
             if status.state == "paused" and not paused:
                 paused = True
+                if targets.keys() != {"seconds"}:
+                    _check_pause(control, status, targets)
                 notify(f"{status.name} is paused, and the wait goes on{f': {status.reason}' if status.reason else ''}. "
                        f"wb.attach({status.name!r}).resume() ends the pause.")
     raise WaitTimeout(
         f"{status.name} has not reached {_in_words(targets)} after {timeout_s:g} s; it goes on. Now: {status.line()}"
     )
+
+
+def _check_pause(control: Control, status: RunStatus, targets: dict[str, float]) -> None:
+    """Raises RunPaused if the run paused itself: nobody may come to resume it."""
+    if control.directory.read().get("paused") not in (None, BY_HAND):  # None: it goes on once its disk has room
+        raise RunPaused(f"{status.name} paused itself at {FACTS['frames'].said(status)}, before {_in_words(targets)}: "
+                        f"{status.reason}. Then wb.attach({status.name!r}).resume() goes on.")
 
 
 def _bar(control: Control, status: RunStatus, targets: dict[str, float], shown: bool) -> ProgressBar:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass
 from typing import Literal
 
@@ -9,7 +10,7 @@ from workbench.supervisor.learner_status import LearnerTracker
 from workbench.supervisor.process_group import EndedChild
 from workbench.wire.lifeline import PASSING
 
-_MAX_FAILURES = 5  # of one child within a minute
+_MAX_FAILURES = 5  # of the learner within a minute; of an actor in a row, before it is of any use
 
 
 @dataclass(frozen=True)
@@ -38,6 +39,7 @@ class Endings:
     def __init__(self, tracker: LearnerTracker) -> None:
         self.words: dict[int | None, str] = {}
         self._tracker = tracker
+        self._vain: Counter[int] = Counter()  # endings of actors before they stepped, or before the run trained
         self._requested: set[int | None] = set()  # actors whose next ending is what a person wanted
 
     def expect_kill(self, index: int) -> None:
@@ -67,7 +69,8 @@ class Endings:
             return ending.error is not None or (often and tracker.fruitless > _MAX_FAILURES)
         stepped = ended.index in tracker.stepped
         if ending.error is None:
-            return often and not stepped
+            self._vain[ended.index] += starting or not stepped
+            return (starting or not stepped) and self._vain[ended.index] > _MAX_FAILURES
         return often or (ending.first and not stepped and starting)
 
     def event(self, ended: EndedChild) -> tuple[str, str]:
@@ -80,5 +83,5 @@ class Endings:
 def failure(ended: EndedChild) -> Outcome:
     """The end of a run whose child cannot be restarted."""
     child, ending = ended.child, ended.ending
-    log_tail = f"{child.name} ended with {ending} {ending.recent} times. Its log ends:\n{child.log_tail()}"
+    log_tail = f"{child.name} ended with {ending} again and again. Its log ends:\n{child.log_tail() or '(it is empty)'}"
     return Outcome("failed", f"{child.name}: {ending}", ending.error or {"type": "RunFailed", "message": log_tail})

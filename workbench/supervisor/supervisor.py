@@ -25,7 +25,7 @@ from workbench.metrics import MetricsWriter
 from workbench.metrics.collapse import followed
 from workbench.metrics.status import ActorStatus, Course, LearnerPhase, LearnerStatus, RunStatus, Spent
 from workbench.metrics.status_facts import FACTS
-from workbench.rundir import ENDED, RunDirectory
+from workbench.rundir import BY_HAND, ENDED, RunDirectory
 from workbench.supervisor import last_checkpoint, stopping_rules
 from workbench.supervisor.change_events import ChangeEvents
 from workbench.supervisor.diagnosis import reason
@@ -146,7 +146,7 @@ class Supervisor:
             self.ask_learner("pause" if paused else "resume")
             self._poll_learner()  # so that the next status is not of the time before
             with self._guard:
-                self._hold("paused by hand" if paused else None)
+                self._hold(BY_HAND if paused else None)
             self.event("pause" if paused else "resume", "paused" if paused else "training goes on")
         self._wake.set()
 

@@ -206,9 +206,9 @@ class ActorStreams:
             raise ShapeMismatch(f"group {message.group} has environments beyond the actor's {hello.environments}.")
         life.pending.add(message.group)
         life.last_seen = time.monotonic()
-        life.steps += count
         self._meters.add("actor_stepping", message.stepping_s)
-        if message.round_trip_s:
+        if message.round_trip_s:  # otherwise it is a reset
+            life.steps += count
             self._meters.add("wire", max(0.0, message.round_trip_s - life.served_s.get(message.group, 0.0)))
         first = hello.actor // self._learners * self._envs_per_actor + message.first_env
 

@@ -30,20 +30,21 @@ _WARM_UPDATES = 10  # of a learner's life, after which nothing should be compile
 
 
 class Rates:
-    """Speeds over the time since the last call."""
+    """Speeds over the last `window_s` seconds; 0: over the time since the last call, which `elapsed_s` has."""
 
-    def __init__(self) -> None:
-        self._before: dict[str, float] = {}
-        self._at = time.monotonic()
-        self.elapsed_s = 0.0
+    def __init__(self, window_s: float = 0.0) -> None:
+        self._window_s, self.elapsed_s = window_s, 0.0
+        self._kept: deque[tuple[float, dict[str, float]]] = deque([(time.monotonic(), {})])
 
     def of(self, counters: Mapping[str, float]) -> dict[str, float]:
         """Each counter's increase per second."""
         now = time.monotonic()
-        self.elapsed_s = max(now - self._at, 1e-6)
-        speeds = {name: (value - self._before.get(name, value)) / self.elapsed_s for name, value in counters.items()}
-        self._before, self._at = dict(counters), now
-        return speeds
+        while len(self._kept) > 1 and (now - self._kept[1][0] >= self._window_s or not self._kept[0][1]):
+            self._kept.popleft()
+        at, before = self._kept[0]
+        self.elapsed_s = max(now - at, 1e-6)
+        self._kept.append((now, dict(counters)))
+        return {name: (value - before.get(name, value)) / self.elapsed_s for name, value in counters.items()}
 
 
 @dataclass(frozen=True)

@@ -38,11 +38,13 @@ from workbench.wire.endpoints import learner_name, reaching
 from workbench.wire.rpc import Caller
 
 _INTERVAL_S = 1.0
+_STEADY_S = 10.0  # over which the speeds of a status are taken: those of one second jump on a busy machine
 _ASK_S = 2.0  # for another learner's answer
 _SILENT_S = 5.0
 _MOST_UNSENT = 100_000  # episodes, the same number as may wait for a disk
 _RECALLED = 4  # times as many rows are looked at as episodes are recalled: a restore may have left some behind
 _WHOLE_CORE = 0.9  # of idle cores; with less, another thread would slow actors and inference
+_FULL = 0.9  # of `batch_fill`
 _LARGE = 100_000  # parameters of a network whose arithmetic, and not Python's time around it, is what an update takes
 
 
@@ -147,12 +149,14 @@ def shares(sums: Sums, *, elapsed_s: float, actors: int, groups: int, learners: 
 
 
 def hint(
-    parts: Mapping[str, float], *, on_cpu: bool, parameters: int, idle_cores: float = 0.0, threads: int = 1
+    parts: Mapping[str, float], *, on_cpu: bool, parameters: int, idle_cores: float = 0.0, threads: int = 1,
+    batches_bounded: bool = False,
 ) -> str:
     """A sentence about the bottleneck and what may help; it suggests another thread only if a core is idle.
 
     Args:
         parameters: of the network; a GPU computes a small one no sooner than a CPU.
+        batches_bounded: by `max_batch`, and not by how many environments there are.
     """
     limiting = limit(parts)
     if limiting == "training":
@@ -164,8 +168,8 @@ def hint(
     if limiting == "environments":
         return f"waiting for environments {parts['training_wait']:.0%} of the time: more actors or cores would help"
     if limiting == "inference":
-        return (f"inference works {parts['inference']:.0%} of the time: larger batches would help, by more environments"
-                " (envs_per_actor) or a larger max_batch")
+        remedy = "a larger max_batch" if batches_bounded else "more environments in a batch (envs_per_actor)"
+        return f"inference works {parts['inference']:.0%} of the time: {remedy} would help"
     if limiting == "batch_wait":
         return f"groups wait {parts['batch_wait']:.0%} of the time for batches to fill: lower batch_timeout_ms"
     return f"training {parts['training']:.0%} of the time, waiting for unrolls {parts['training_wait']:.0%}"
@@ -232,6 +236,10 @@ class Peer:
         return f"{self.name} has not answered for {silent_s:.0f} s" if silent_s > _SILENT_S else ""
 
 
+def _per_second(rates: Rates, counters: Mapping[str, float]) -> dict[str, float]:
+    return {f"{name}_per_second": speed for name, speed in rates.of(counters).items()}
+
+
 class Recorder:
     """Writes a run's log in the leader: events, episodes, and once a second the metrics of all learners.
 
@@ -253,7 +261,7 @@ class Recorder:
         self.episodes.recall(MetricsReader(self._run.metrics))
         self._report, self._state = report, state
         self._peers = [Peer(self._run, rank) for rank in range(1, state.config.learners)]
-        self._rates, self._idle_cores = Rates(), IdleCores()
+        self._rates, self._steady_rates, self._idle_cores = Rates(), Rates(_STEADY_S), IdleCores()
         self._record()
 
     @property
@@ -301,7 +309,9 @@ class Recorder:
             self.episodes.add(*unpacked_episode(episode))
         progress = state.progress
         counters = {"frames": progress.frames, "steps": progress.steps, "updates": progress.updates}
-        speeds = {f"{name}_per_second": speed for name, speed in self._rates.of(counters).items()}
+        speeds, steady = _per_second(self._rates, counters), _per_second(self._steady_rates, counters)
+        if state.stands_still:
+            self._steady_rates = Rates(_STEADY_S)
         sums = Sums.joined([activity.meters])
         parts = shares(sums, elapsed_s=self._rates.elapsed_s, actors=activity.connected, groups=activity.groups,
                        learners=1 + len(self._peers))
@@ -318,7 +328,7 @@ class Recorder:
             self._writer.distribution(name, progress, bins, counts)
         unrolls, capacity = activity.kept or (None, None)
         numbers: dict[str, Any] = {
-            **counters, **speeds, **episodes, **memory(scalars, accelerator_total_gb=total_gb)}
+            **counters, **steady, **episodes, **memory(scalars, accelerator_total_gb=total_gb)}
         self.status = LearnerStatus(
             **numbers, time_s=progress.time_s, replay_unrolls=unrolls, replay_capacity=capacity,
             policy_lag=scalars.get("policy_lag_mean"), learning_rate=scalars["learning_rate"],
@@ -330,7 +340,8 @@ class Recorder:
                 steps=progress.steps, episodes=episodes["episodes"], environments=state.config.environments()
             ) or hint(
                 parts, on_cpu=learner.device.kind == "cpu", idle_cores=self._idle_cores.sample(),
-                parameters=sum(one.numel() for one in learner.trainer.network.parameters()), threads=learner.threads),
+                parameters=sum(one.numel() for one in learner.trainer.network.parameters()), threads=learner.threads,
+                batches_bounded=scalars.get("batch_fill", 0.0) > _FULL and state.max_batch < state.environments),
         )
 
     def _commit(self) -> str:

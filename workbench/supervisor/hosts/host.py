@@ -131,4 +131,5 @@ class ThisMachine:
 def variables(threads: int) -> dict[str, str]:
     """Environment variables of a run's process that computes with `threads` threads; 0: as many as it chooses."""
     bounds = dict.fromkeys(_THREAD_VARIABLES, str(threads)) if threads else {}
-    return {**{name: os.environ.get(name, value) for name, value in KEEP_MEMORY.items()}, **bounds}
+    usual = {**KEEP_MEMORY, "PYTHONFAULTHANDLER": "1"}  # a crash of native code leaves its Python lines in the log
+    return {**{name: os.environ.get(name, value) for name, value in usual.items()}, **bounds}

@@ -1,0 +1,25 @@
+"""Which endings of an actor's process end the run."""
+
+from __future__ import annotations
+
+import pytest
+
+from workbench.supervisor.endings import Endings
+from workbench.supervisor.hosts.local import Child, Ending
+from workbench.supervisor.learner_status import LearnerTracker
+from workbench.supervisor.process_group import EndedChild
+
+
+@pytest.mark.parametrize(
+    ("stepped", "starting", "hopeless"), [(False, True, True), (False, False, True), (True, True, True),
+                                          (True, False, False)],
+)
+def test_an_actor_that_crashes_and_is_of_no_use_ends_the_run_however_slowly_it_starts(
+    tmp_path, stepped: bool, starting: bool, hopeless: bool
+) -> None:
+    tracker, actor = LearnerTracker(), Child("actor-3", [], logs=tmp_path, environment={})
+    endings = Endings(tracker)
+    tracker.stepped = {3} if stepped else set()
+    crash = EndedChild(actor, 3, Ending(-11, None, recent=1, first=False))  # the one before is long forgotten
+    said = [endings.is_hopeless(crash, starting=starting) for _ in range(6)]
+    assert said == [False] * 5 + [hopeless]
