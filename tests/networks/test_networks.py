@@ -6,13 +6,14 @@ from typing import Any
 
 import pytest
 import torch
+import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from workbench import networks
 from workbench.algorithms.interface import Heads
 from workbench.errors import NetworkFailed, ShapeMismatch, UnknownName
-from workbench.networks import DuelingNetwork, PolicyValueNetwork, PolicyValueOutput, QValueOutput, lstm
+from workbench.networks import DuelingNetwork, PolicyValueNetwork, PolicyValueOutput, QValueOutput, lstm, torsos
 from workbench.networks.lstm import ResettingLSTM
 from workbench.trajectory import EnvironmentSpec
 
@@ -112,6 +113,30 @@ def test_bytes_are_read_as_fractions_of_255(name: str) -> None:
         of_bytes, _ = network(observation, *rest, ())
         of_floats, _ = network(observation.float() / 255, *rest, ())
     torch.testing.assert_close(of_bytes.value, of_floats.value, atol=1e-5, rtol=1e-4)
+
+
+@pytest.mark.parametrize(("layers", "shape"), [("nature", (4, 84, 84)), ("impala-shallow", (3, 64, 96))])
+def test_the_first_layer_trains_the_same_by_blocks(
+    layers: str, shape: tuple[int, ...], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    torso = torsos.nature(shape) if layers == "nature" else torsos.impala_shallow(shape)
+    first = torso.layers[0]
+    images = torch.randint(0, 256, (5, *shape), dtype=torch.uint8)
+    exact = torsos.first_convolution(first, images)
+    torch.testing.assert_close(
+        F.conv2d(torsos._blocks(images).float(), torsos._blocks_of_weights(first.weight / 255), first.bias), exact)
+    by_blocks = []
+    for taken in (True, False):
+        with torch.autocast("cpu", torch.bfloat16):
+            assert torsos._trains_by_blocks(first, images) is taken
+            assert not torsos._trains_by_blocks(first, images[..., :-1]), "no whole blocks"
+            rough = torsos.first_convolution(first, images)
+        assert (rough - exact).norm() < 0.01 * exact.norm()
+        first.weight.grad = None
+        rough.float().square().mean().backward()
+        by_blocks.append(first.weight.grad)
+        monkeypatch.setattr(torsos, "_trains_by_blocks", lambda *_: False)
+    assert (by_blocks[0] - by_blocks[1]).norm() < 0.01 * by_blocks[1].norm()
 
 
 def stepwise_lstm(
