@@ -11,8 +11,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import Any
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -20,8 +20,19 @@ from workbench.environments.contract import Array
 from workbench.errors import ShapeMismatch
 from workbench.trajectory import ActionSpec
 
-# From checked actions [N, *action] to the environment's: [N, *space.shape], or dicts and tuples of such arrays.
-ToNative = Callable[[Array], Any]
+
+class ToNative(Protocol):
+    """From checked actions [N, *action] to the environment's: [N, *space.shape], or dicts and tuples of such arrays.
+
+    Attributes:
+        spaces: what the space of each part adds to its `ActionSpec`, as plain data: `shape`, and `start` of choices or
+            `low` and `high` of numbers, lists without axes.
+    """
+
+    spaces: Sequence[Mapping[str, Any]]
+
+    def __call__(self, actions: Array) -> Any: ...
+
 
 _SUPPORTED_ACTIONS = (
     "Supported are Discrete, MultiDiscrete, MultiBinary, Box spaces of float32 or float64 with finite bounds, and Dict "
@@ -102,6 +113,7 @@ class _Structured:
 
     def __init__(self, space: Any, parts: Sequence[ActionSpec], converters: Sequence[ToNative]) -> None:
         self._space = space
+        self.spaces: Sequence[Mapping[str, Any]] = [own for convert in converters for own in convert.spaces]
         ends = np.cumsum([len(part.sizes) for part in parts]).tolist()
         self._leaves = [(slice(end - len(part.sizes), end) if part.shape else end - 1, part.dtype, convert)
                         for end, part, convert in zip(ends, parts, converters, strict=True)]
@@ -128,6 +140,7 @@ class _Shifted:
     def __init__(self, start: Any, dtype: Any, shape: tuple[int, ...]) -> None:
         self._start, self._dtype, self._shape = start, dtype, shape
         self._shifts = np.any(start)
+        self.spaces: Sequence[Mapping[str, Any]] = [{"shape": list(shape), "start": np.ravel(start).tolist()}]
 
     def __call__(self, actions: Array) -> Array:
         native = (actions + self._start if self._shifts else actions).astype(self._dtype)  # always a copy
@@ -141,6 +154,8 @@ class _Stretched:
         low, high = (np.asarray(bound, np.float64).reshape(-1) for bound in (space.low, space.high))
         self._middle, self._half = low / 2 + high / 2, high / 2 - low / 2  # low + high may overflow
         self._low, self._high, self._dtype, self._shape = space.low, space.high, space.dtype, tuple(space.shape)
+        self.spaces: Sequence[Mapping[str, Any]] = [
+            {"shape": list(self._shape), "low": low.tolist(), "high": high.tolist()}]
         self._unchanged = self._dtype == np.float32 and (low == -1).all() and (high == 1).all()
 
     def __call__(self, actions: Array) -> Array:

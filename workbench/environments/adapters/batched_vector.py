@@ -61,7 +61,7 @@ class NativeVector(WithEndings):
                                    "supported: leave out batch_size.")
             self._mode = self._autoreset_mode()
             self._layout = layout_of(first.single_observation_space, name)
-            actions, self._to_native = actions_of(first.single_action_space, name)
+            actions, self.to_native = actions_of(first.single_action_space, name)
         except BaseException:
             self.close()
             raise
@@ -100,7 +100,7 @@ class NativeVector(WithEndings):
 
     def step(self, actions: Array) -> StepBatch:
         """Returns the step after `actions`; those of rows that were ABSENT are ignored."""
-        native_actions = self._to_native(checked_actions(actions, self.spec, self.num_envs))
+        native_actions = self.to_native(checked_actions(actions, self.spec, self.num_envs))
         result = self._called("step", self._env.step, native_actions)
         try:
             observations, rewards, terminated, truncated, info = result

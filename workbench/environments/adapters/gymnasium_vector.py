@@ -54,7 +54,7 @@ class GymnasiumVector(WithEndings):
                 self._envs.append(self._built(build, index))
             first = self._envs[0]
             self._layout: Layout = minigrid.layout_of(first, name) or layout_of(first.observation_space, name)
-            actions, self._to_native = actions_of(first.action_space, name)
+            actions, self.to_native = actions_of(first.action_space, name)
         except BaseException:
             self.close()
             raise
@@ -83,7 +83,7 @@ class GymnasiumVector(WithEndings):
 
     def step(self, actions: Array) -> StepBatch:
         """Returns the step after `actions`."""
-        native_actions = self._to_native(checked_actions(actions, self.spec, self.num_envs))
+        native_actions = self.to_native(checked_actions(actions, self.spec, self.num_envs))
         observations: list[Any] = []
         originals: list[Any] = []  # as returned, to find out whether environments share arrays
         rewards: list[float] = []

@@ -118,7 +118,7 @@ class ParallelVector(WithEndings):
                     f"whole games: give a multiple of {len(self._agents)}; of a run, envs_per_actor must be one of "
                     f"groups_per_actor x {len(self._agents)}.")
             self._layout = layout_of(self._common_space("observation_space"), name)
-            actions, self._to_native = actions_of(self._common_space("action_space"), name)
+            actions, self.to_native = actions_of(self._common_space("action_space"), name)
             for game in range(1, num_envs // len(self._agents)):
                 self._games.append(called(name, game, "constructor", build))
         except BaseException:
@@ -151,7 +151,7 @@ class ParallelVector(WithEndings):
 
     def step(self, actions: Array) -> StepBatch:
         """Returns the step after `actions`; those of agents that are out are ignored."""
-        native_actions = each_of(self._to_native(checked_actions(actions, self.spec, self.num_envs)), self.num_envs)
+        native_actions = each_of(self.to_native(checked_actions(actions, self.spec, self.num_envs)), self.num_envs)
         batch = self._batch()
         self._endings = {}
         for game in range(len(self._games)):
