@@ -19,7 +19,7 @@ WITHOUT_COMMAND = (  # beginnings of calls, and of file names
     "run.checkpoint", "run.dashboard", "run.events", "run.ipynb", "run.json", "run.metric", "run.path",
     "run.restart_actor", "run.status.", "run.wait(", "wb.attach('x').resume()", "wb.compare(", "wb.evaluate", "wb.plan",
     "wb.play(", "wb.launch('x', algorithm=YourClass)", "wb.pretrained(", "wb.register_environment", "wb.resume(colab",
-    "wb.resume(run", "wb.launch('x', 1checkpoint=",
+    "wb.resume(run", "wb.launch('x'1, checkpoint=",
     "wb.setting(", "wb.sweep('CartPole-v1', space=", "run.md", "run.track", "wb.aggregate", "wb.attach('x').track('x')",
     "wb.export_policy(", "wb.fields(", "wb.load_policy", 'wb.resume("1", launcher="ray"', "wb.rollout(run)",
 )

@@ -37,7 +37,8 @@ def test_onnx_says_what_torch_says(kind: str, normalise: bool, tmp_path: Path) -
     random = np.random.default_rng(0)
     for statistics in network.statistics.values():
         statistics.add(torch.from_numpy(random.normal(3, 2, (50, *statistics.mean.shape))))
-    names = onnx_export.write(LoadedPolicy(network, algorithm, spec, config.hyperparameters), tmp_path / "x.onnx")
+    names = list(onnx_export.write(
+        LoadedPolicy(network, algorithm, spec, config.hyperparameters), tmp_path / "x.onnx")["inputs"])
     called = {part.name: f"observation.{part.name}" if part.name else "observation" for part in spec.seen}
     assert names[: len(parts)] == list(called.values())
     seen = {part.name: random.normal(3, 2, (1, 1, *part.shape)).astype(np.float32) if part.dtype == "float32"

@@ -116,13 +116,15 @@ def test_weights_that_were_exported_say_that_the_class_is_not_with_them(
     run.wait(timeout_s=60, progress=False)
     capsys.readouterr()
     exported = wb.export_policy(run, target=tmp_path / "policy")
-    assert "holds weights without code, and not the algorithm of your own" in capsys.readouterr().out
+    assert "will hold weights without code, and not the algorithm of your own" in capsys.readouterr().out
     card = (exported / "README.md").read_text()
-    assert "wb.launch('CartPole-v1', algorithm=..., checkpoint='policy')" in card and "wb.load_policy(" not in card
+    assert "wb.launch('CartPole-v1', algorithm=Bonus, checkpoint='policy')" in card
     again = wb.launch("CartPole-v1", algorithm=Bonus, checkpoint=exported, total_frames=10**7, **SMALL)
     again.stop()
-    with pytest.raises(AlgorithmFailed, match="Bonus was typed in a cell, and its class is not exported"):
+    with pytest.raises(InvalidInput, match=r"its files hold no code.*wb\.evaluate\('.*policy', algorithm=Bonus\)"):
         wb.evaluate(exported, episodes=1)
+    here, there = wb.evaluate(run, episodes=2, seed=3), wb.evaluate(exported, episodes=2, seed=3, algorithm=Bonus)
+    assert here.returns == there.returns
 
 
 def test_a_description_makes_the_same_class_everywhere() -> None:

@@ -7,7 +7,7 @@ import importlib
 from workbench.algorithms.interface import Algorithm
 from workbench.config import RunConfig
 from workbench.config.algorithms import only_class
-from workbench.errors import AlgorithmFailed
+from workbench.errors import InvalidInput
 from workbench.trajectory import EnvironmentSpec
 
 
@@ -15,13 +15,13 @@ def build(config: RunConfig, *, spec: EnvironmentSpec, own: type[Algorithm] | No
     """The algorithm of `config` for the environment `spec`; `own` is its class where a user wrote it.
 
     Raises:
-        InvalidInput: it cannot choose such actions.
-        AlgorithmFailed: its class is not here.
+        InvalidInput: it cannot choose such actions, or its class is not here.
     """
     if config.own_algorithm:
         if own is None:
-            raise AlgorithmFailed(f"the algorithm {config.algorithm} is a class of its user's own, which is not "
-                                  "exported with weights. Play the checkpoint in its run.")
+            raise InvalidInput(f"the algorithm {config.algorithm} is a class of its user's own, which is not exported "
+                               f"with weights. Play the checkpoint in its run, or by a call that takes the class: "
+                               f"wb.evaluate(..., algorithm={config.algorithm}).")
         return own(config.hyperparameters, spec=spec)
     agent = importlib.import_module(f"workbench.algorithms.{config.algorithm}.agent")
     algorithm: Algorithm = only_class(agent, Algorithm)(config.hyperparameters, spec=spec)

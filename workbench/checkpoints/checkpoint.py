@@ -27,6 +27,7 @@ FORMAT = 1
 META = "meta.json"
 LARGEST_META = 2 * files.LARGEST_RECORD  # bytes: it holds more than the run's configuration
 NAME = re.compile(r"\d{12,}(-\d+)?", re.ASCII)  # of the folder of one
+OWN_NETWORK = "typed in a cell"  # `network` in the meta of one whose network a user wrote
 REPLAY = "replay"  # the one group that may be missing: pruning removes its file, and no other
 SUFFIX = ".safetensors"
 
@@ -47,6 +48,7 @@ class Checkpoint:
         created: unix time in s; grows from each checkpoint of a run to the next.
         meta: environment, config, network, parameters, as given to `write`.
         trust_code: whether code in its run may be executed although its author is unknown; see `rundir.sealed`.
+        code: folder of the classes that a call was given for it, while that call plays; None: it was given none.
     """
 
     path: Path
@@ -60,6 +62,7 @@ class Checkpoint:
     meta: dict[str, Any] = field(repr=False, hash=False)
     files: dict[str, dict[str, Any]] = field(repr=False, hash=False)
     trust_code: bool = field(default=False, repr=False, compare=False)
+    code: Path | None = field(default=None, repr=False, compare=False)
 
     def __repr__(self) -> str:
         score = "" if self.episode_return is None else f", episode_return={self.episode_return:.4g}"
@@ -227,7 +230,7 @@ def digest(content: dict[str, Any]) -> str:
     return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
 
 
-def at(path: Path, *, trust_code: bool = False) -> Checkpoint:
+def at(path: Path, *, trust_code: bool = False, code: str | Path | None = None) -> Checkpoint:
     """The checkpoint in that folder; its files are verified when they are loaded.
 
     Raises InvalidInput if there is none, CheckpointCorrupt if its meta.json is damaged.
@@ -238,7 +241,7 @@ def at(path: Path, *, trust_code: bool = False) -> Checkpoint:
     meta = path / META
     try:
         content = files.decoded(files.content(meta, largest=LARGEST_META))
-        return replace(_decoded(path, content), trust_code=trust_code)
+        return replace(_decoded(path, content), trust_code=trust_code, code=None if code is None else Path(code))
     except OSError as error:
         if isinstance(error, FileNotFoundError) and not NAME.fullmatch(path.name):  # a folder that `write` did not make
             raise InvalidInput(f"there is no checkpoint in {path}: it has no {META}.") from None

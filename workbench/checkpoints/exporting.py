@@ -1,6 +1,6 @@
 """Exports a checkpoint: a copy as a folder that can be loaded where it is, or the same as one .zip.
 
-It holds weights and settings, and no code: classes typed in cells stay with the run, and only the run can play them.
+It holds weights and settings, and no code: classes typed in cells stay with the run, and calls are given them anew.
 """
 
 from __future__ import annotations
@@ -23,13 +23,14 @@ def export(
 ) -> Path:
     """Verify and copy a checkpoint. Returns the new path: `wb.launch(..., checkpoint=folder)` starts from its weights.
 
-    An environment or a network typed in a cell is not in it. Give it to `wb.launch` again; `wb.evaluate` and
-    `wb.rollout` need the checkpoint in its run.
+    A class typed in a cell is not in it: give it again, to `wb.launch(..., checkpoint=...)`, and a network or an
+    algorithm to `wb.evaluate` and `wb.rollout`, too.
 
     Args:
         target: the new folder; one that ends in .zip becomes a file, to be unzipped before it is loaded.
         replay: whether the copy holds the replay, which may be large.
-        weights_only: leave out the optimizer and all else that only training needs.
+        weights_only: leave out the optimizer and all else that only training needs; what a user's own algorithm has
+            learnt beside the network stays, since it may act by it.
         beside: more files by name, such as a card.
 
     Raises:
@@ -43,7 +44,10 @@ def export(
     if os.path.lexists(path):
         raise InvalidInput(f"{path} is there already. Choose another name.")
     checkpoint.verify(replay=replay)
-    groups = ["model"] if weights_only else [group for group in checkpoint.groups if replay or group != REPLAY]
+    groups = [group for group in checkpoint.groups if replay or group != REPLAY]
+    if weights_only:
+        acting = ("model", "algorithm") if checkpoint.config.own_algorithm else ("model",)
+        groups = [group for group in groups if group in acting]
     names = [file_of(group) for group in groups]
     hidden = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
     texts = {META: _meta_of(checkpoint, names), **(beside or {})}
@@ -75,7 +79,7 @@ def _meta_of(checkpoint: Checkpoint, names: list[str]) -> bytes:
 
 
 def _copy(checkpoint: Checkpoint, names: list[str], texts: Mapping[str, bytes], folder: Path) -> None:
-    folder.mkdir(mode=0o700)
+    folder.mkdir()  # as the user's umask says, like the files in it: an export is to be handed on
     for name, data in texts.items():
         (folder / name).write_bytes(data)
     for name in names:

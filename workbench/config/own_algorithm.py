@@ -155,13 +155,22 @@ def _methods(classes: Iterable[type]) -> set[str]:
 def check_described(algorithm: Any, description: Mapping[str, Any]) -> None:
     """Raises AlgorithmFailed unless the class of an algorithm has the fields of a run's description, and its schedule.
     """
+    if differs := difference(algorithm, description):
+        now, then = differs
+        raise AlgorithmFailed(
+            f"{algorithm.__name__}.Config has {now} in its file, and had {then} when it was imported for the "
+            f"launch. Restart the kernel, or importlib.reload({algorithm.__module__}) and take its class.")
+
+
+def difference(algorithm: Any, description: Mapping[str, Any]) -> tuple[str, str] | None:
+    """What an algorithm's class has and what the description has in its place, such as beta=0.1 and no beta; or None.
+    """
     here, there = (_facts(each) for each in (described(algorithm.Config, taken={}), description))
     for name in sorted(here.keys() | there.keys(), key=len):
         if here.get(name) != there.get(name):
             now, then = (f"{name}={each[name]:.100}" if name in each else f"no {name}" for each in (here, there))
-            raise AlgorithmFailed(
-                f"{algorithm.__name__}.Config has {now} in its file, and had {then} when it was imported for the "
-                f"launch. Restart the kernel, or importlib.reload({algorithm.__module__}) and take its class.")
+            return now, then
+    return None
 
 
 def _facts(description: Mapping[str, Any]) -> dict[str, str]:

@@ -10,6 +10,7 @@ import torch
 from workbench import algorithms, checkpoints, networks
 from workbench.algorithms import Algorithm
 from workbench.checkpoints import Checkpoint
+from workbench.checkpoints.checkpoint import OWN_NETWORK
 from workbench.config import chosen, hardware
 from workbench.config.own_algorithm import check_described
 from workbench.environments.adapters.code_by_value import load_factory
@@ -98,7 +99,7 @@ class Builder:
         device.compute_traced()
         if device.compiles:
             checkpointing.groups_of(trainer, generator)  # the first checkpoint would compile it
-        name = config.network or ("typed in a cell" if factory else "default")
+        name = config.network or (OWN_NETWORK if factory else "default")
         return Parts(spec, device, threads, name, trainer, experience, policy, inference), counters
 
     def _trainer(self, device: Device, factory: Factory | None) -> Trainer:

@@ -22,6 +22,7 @@ from workbench.environments.contract import checked_actions
 from workbench.errors import InvalidInput, ShapeMismatch, StorageFailed, UnknownName
 from workbench.metrics.status import LONGEST_GAME
 from workbench.playing import action_words, store, worker_process
+from workbench.playing.given_classes import with_classes
 from workbench.playing.observation_edit import change_of, in_words
 from workbench.rundir import RunDirectory
 from workbench.rundir.files import check_unlinked
@@ -39,7 +40,7 @@ _MOST_NAMED = 3
 
 def play_branch(
     rollout: Rollout, frame: int, *, action: Any, observation: Any, hold: int, max_steps: int | None,
-    timeout_s: float | None, trust_code: bool,
+    timeout_s: float | None, trust_code: bool, algorithm: Any, network: Any,
 ) -> Path:
     """The folder of the branch. Arguments and errors: see `Rollout.branch`."""
     path = _folder_of(rollout)
@@ -60,8 +61,9 @@ def play_branch(
     home = _home(path)
     target = home / f"{frame}-{digest({**asked, 'parent': path.name})[:8]}"
     words = _in_words(rollout, forced, change, hold)
-    with store.replacing(target) as folder:
-        request = {**worker_process.of(source), **asked, "episode": str(path), "folder": str(folder), "words": words}
+    with (with_classes(source, algorithm=algorithm, network=network) as complete,
+          store.replacing(target) as folder):
+        request = {**worker_process.of(complete), **asked, "episode": str(path), "folder": str(folder), "words": words}
         worker_process.answer_of("_branch", request, timeout_s=timeout_s, what="branch",
                                  remedy="Branch at an earlier step, or play fewer: max_steps=1000.")
     _remove_oldest(home, but=target)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from workbench.checkpoints import Checkpoint
 from workbench.config import Setting
@@ -17,6 +17,7 @@ from workbench.playing import store, worker_process
 from workbench.playing.branching import MAX_STEPS
 from workbench.playing.evaluating import evaluation_log
 from workbench.playing.evaluating.evaluation import LONGEST_EPISODE, Evaluation
+from workbench.playing.given_classes import with_classes
 from workbench.playing.rollout import Rollout, load
 from workbench.rundir import around
 from workbench.running.choosing import GIVE_CHECKPOINT, GIVE_GREEDY, to_play
@@ -41,6 +42,8 @@ def evaluate(
     max_steps: int = LONGEST_EPISODE,
     timeout_s: float | None = None,
     trust_code: bool = False,
+    algorithm: type | None = None,
+    network: Callable[..., Any] | None = None,
 ) -> Evaluation:
     """Returns and lengths of `episodes` whole episodes; deterministic for a seed. Kept with the checkpoint's run.
 
@@ -54,9 +57,11 @@ def evaluate(
         starts: for human starts, a file of recorded actions; see `environments.atari.human_starts`.
         max_steps: of an episode; one that goes on longer fails the evaluation, since it may never end.
         trust_code: let code that was typed in a cell for its run execute as you, wherever the run comes from.
+        algorithm, network: the class of a user's own that an exported checkpoint was trained by: its files hold no
+            code. None: it ships, or lies with the checkpoint's run.
 
     Raises:
-        InvalidInput, CheckpointCorrupt: no good checkpoint there, or the protocol does not fit it.
+        InvalidInput, CheckpointCorrupt: no good checkpoint there, or the protocol or a class does not fit it.
         AccessDenied: it needs code that no launch of yours on this machine wrote.
         EnvironmentFailed, NetworkFailed: with the traceback.
         WorkbenchError: the process ended without a result, or not within `timeout_s`.
@@ -64,17 +69,19 @@ def evaluate(
     rules = None if protocol is None else protocol_of(protocol)
     return _while_it_is_there(checkpoint, trust_code, lambda source: _evaluated(
         source, rules, episodes=episodes, seed=seed, greedy=greedy, starts=starts, max_steps=max_steps,
-        timeout_s=timeout_s))
+        timeout_s=timeout_s), algorithm=algorithm, network=network)
 
 
 def _while_it_is_there(
-    checkpoint: Checkpoint | Run | str | Path, trust_code: bool, play: Callable[[Checkpoint], Played]
+    checkpoint: Checkpoint | Run | str | Path, trust_code: bool, play: Callable[[Checkpoint], Played], *,
+    algorithm: Any, network: Any,
 ) -> Played:
     """What `play` returns for the checkpoint to be played; again where the run pruned that one before it was read."""
     while True:
         source = to_play(checkpoint, trust_code=trust_code)  # raises where there is none any more
         try:
-            return play(source)
+            with with_classes(source, algorithm=algorithm, network=network) as complete:
+                return play(complete)
         except (InvalidInput, CheckpointCorrupt):
             if source.path.exists():
                 raise
@@ -149,6 +156,8 @@ def rollout(
     render: bool = True,
     timeout_s: float | None = None,
     trust_code: bool = False,
+    algorithm: type | None = None,
+    network: Callable[..., Any] | None = None,
 ) -> Rollout:
     """Play one episode in a separate process on the CPU, or load a stored rollout from its folder.
 
@@ -167,9 +176,10 @@ def rollout(
             (`render_mode="rgb_array"`); else its observation if that is an image. `Rollout.note` names a missing
             package such as pygame.
         trust_code: let code that was typed in a cell for its run execute as you, wherever the run comes from.
+        algorithm, network: as in `wb.evaluate`.
 
     Raises:
-        InvalidInput, CheckpointCorrupt: no good checkpoint there.
+        InvalidInput, CheckpointCorrupt: no good checkpoint there, or a class does not fit it.
         AccessDenied: it needs code that no launch of yours on this machine wrote.
         EnvironmentFailed, NetworkFailed: with the traceback.
         StorageFailed: the disk is full.
@@ -193,7 +203,7 @@ def rollout(
                                      remedy="Play fewer steps: max_steps=1000.")
         return load(target)
 
-    return _while_it_is_there(checkpoint, trust_code, play)
+    return _while_it_is_there(checkpoint, trust_code, play, algorithm=algorithm, network=network)
 
 
 def _name(*, seed: int, greedy: bool, max_steps: int, saliency: str | None, render: bool) -> str:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import tempfile
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -13,8 +15,9 @@ from workbench.errors import InvalidInput, checked_arguments
 from workbench.playing import worker_process
 from workbench.playing.episodes import rollout
 from workbench.playing.evaluating.evaluation import Evaluation
+from workbench.playing.given_classes import not_in_files, with_classes
 from workbench.rundir import write_atomically
-from workbench.running.card.model_card import FILE, FILM, left_out, model_card
+from workbench.running.card.model_card import FILE, FILM, model_card
 from workbench.running.choosing import GIVE_CHECKPOINT, GIVE_GREEDY, chosen_checkpoint
 from workbench.running.handle import Run
 from workbench.running.progress import notify
@@ -39,14 +42,16 @@ def export_policy(
 
     A folder holds the weights (model.safetensors) and their description (meta.json: configuration, spaces, checksums):
     `wb.load_policy`, `wb.evaluate` and `wb.launch(checkpoint=...)` take it. A file that ends in .zip is that folder,
-    packed to be sent; a file that ends in .onnx holds the network for other programs: see
-    `workbench.playing.worker.onnx_export`.
+    packed to be sent. A file that ends in .onnx holds one step of the network for other programs: its inputs, its
+    outputs, how an action is made of them and the bounds of numbers are in its metadata and on its card, with code.
 
-    A model card as Hugging Face reads it lies beside the weights as README.md, and beside pong.onnx as pong.md.
+    A model card as Hugging Face reads it lies beside the weights as README.md, and beside pong.onnx as pong.md. All
+    files are as readable for others as your umask says.
 
     A network or algorithm of your own is in an .onnx file, but not in a folder, which holds no code: that is said, and
-    of such a folder only `wb.launch(..., checkpoint=...)` with the class takes the weights. `trust_code` lets such code
-    of a run execute as you, wherever the run comes from.
+    whoever uses the folder gives the class to the call: `wb.evaluate("pong-policy", algorithm=Reinforce)`, and so do
+    `wb.load_policy`, `wb.rollout`, `wb.play` and `wb.launch(..., checkpoint="pong-policy")`. `trust_code` lets such
+    code of a run execute as you, wherever the run comes from.
 
     Args:
         evaluation: of `wb.evaluate` with this checkpoint, for the card; None: the newest that was kept with the run.
@@ -72,18 +77,18 @@ def export_policy(
     for one in written:
         if os.path.lexists(one):
             raise InvalidInput(f"{one} is there already. Choose another name.")
-    text = model_card(source, evaluation=evaluation, name=path.name, film=film).encode()
+    if not is_onnx and (own := not_in_files(source)):
+        arguments = ", ".join(f"{kind}={name}" for kind, name in own.items())
+        notify(f"{path.name} will hold weights without code, and not the {' and '.join(own)} of your own: whoever uses "
+               f"it needs the class, too, and gives it to the call, as in wb.evaluate({str(target)!r}, {arguments}).")
+    card = partial(model_card, source, evaluation=evaluation, name=path.name, film=film)
     pictures = {FILM: _film(source, trust_code=trust_code)} if film else {}
     if not is_onnx:
-        if own := left_out(source):
-            notify(f"{path.name} holds weights without code, and not the {' and '.join(own)} of your own: wb.evaluate "
-                   "and wb.load_policy need the checkpoint in its run, or target='....onnx'; wb.launch(..., "
-                   f"{', '.join(f'{kind}=...' for kind in own)}, checkpoint=...) begins with these weights.")
-        return checkpoints.export(source, path, weights_only=True, beside={FILE: text, **pictures})
-    worker_process.answer_of("_onnx", {**worker_process.of(source), "target": str(path)}, timeout_s=_ONNX_S,
-                          what="ONNX export", remedy="Export a folder instead.")
-    for one, data in zip(written[1:], [text, *pictures.values()], strict=True):
-        write_atomically(one, data)
+        return checkpoints.export(source, path, weights_only=True, beside={FILE: card().encode(), **pictures})
+    facts = worker_process.answer_of("_onnx", {**worker_process.of(source), "target": str(path)}, timeout_s=_ONNX_S,
+                                     what="ONNX export", remedy="Export a folder instead.")
+    for one, data in zip(written[1:], [card(onnx=facts).encode(), *pictures.values()], strict=True):
+        write_atomically(one, data, mode=path.stat().st_mode & 0o666)  # as the user's umask has made the first
     return path
 
 
@@ -97,7 +102,8 @@ def _film(source: Checkpoint, *, trust_code: bool) -> bytes:
 @checked_arguments(checkpoint=GIVE_CHECKPOINT, deterministic=GIVE_GREEDY,
                    env="Give the environment to act in: env=gymnasium.make('CartPole-v1').")
 def load_policy(
-    checkpoint: Checkpoint | Run | str | Path, *, env: Any, greedy: bool = True, seed: int = 0, trust_code: bool = False
+    checkpoint: Checkpoint | Run | str | Path, *, env: Any, greedy: bool = True, seed: int = 0,
+    trust_code: bool = False, algorithm: type | None = None, network: Callable[..., Any] | None = None,
 ) -> Policy:
     """A policy that acts in a loop of your own, on the CPU of this process (it loads torch).
 
@@ -112,6 +118,7 @@ def load_policy(
         greedy: take the likeliest action; False: sample from the policy.
         seed: seed of the sampling.
         trust_code: let a network that was typed in a cell for its run execute here, wherever the run comes from.
+        algorithm, network: as in `wb.evaluate`.
 
     Raises AccessDenied for such code that no launch of yours on this machine wrote, InvalidInput, CheckpointCorrupt,
     NetworkFailed; ShapeMismatch for an environment with other spaces.
@@ -121,4 +128,5 @@ def load_policy(
     source = chosen_checkpoint(checkpoint, trust_code=trust_code)
     if not (hasattr(env, "observation_space") and hasattr(env, "action_space")):
         raise InvalidInput(f"env={env!r:.100} is no Gymnasium environment. Give one: gymnasium.make('CartPole-v1').")
-    return Policy(source, env, greedy=worker_process.GREEDY.check(greedy), seed=worker_process.SEED.check(seed))
+    with with_classes(source, algorithm=algorithm, network=network) as complete:
+        return Policy(complete, env, greedy=worker_process.GREEDY.check(greedy), seed=worker_process.SEED.check(seed))

@@ -7,7 +7,7 @@ action. The first observation of the next episode is not part of it.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
@@ -176,6 +176,8 @@ class Rollout:
         max_steps: int | None = None,
         timeout_s: float | None = None,
         trust_code: bool = False,
+        algorithm: type | None = None,
+        network: Callable[..., Any] | None = None,
     ) -> Rollout:
         """Another future of this episode, from step `frame` on: what if another action, or another observation?
 
@@ -197,7 +199,7 @@ class Rollout:
                 without it, the whole picture without a box), in pixels of what the policy sees.
             hold: for how many steps the observation is edited.
             max_steps: where to cut a longer episode; None: where this one was cut, or as `wb.rollout` does.
-            trust_code: see `wb.rollout`.
+            trust_code, algorithm, network: see `wb.rollout`.
 
         The branch is stored beside this rollout (`branches`); at most 24 are kept with an episode, the newest.
 
@@ -207,7 +209,8 @@ class Rollout:
             And as `wb.rollout`.
         """
         options = {"action": action, "observation": observation, "hold": hold, "max_steps": max_steps}
-        return load(branching.play_branch(self, frame, **options, timeout_s=timeout_s, trust_code=trust_code))
+        return load(branching.play_branch(self, frame, **options, timeout_s=timeout_s, trust_code=trust_code,
+                                          algorithm=algorithm, network=network))
 
     def __repr__(self) -> str:
         score = "" if self.episode_score is None else f", score {self.episode_score:.4g}"

@@ -37,8 +37,9 @@ def command_of(entry: str, request: Mapping[str, Any]) -> tuple[list[str], dict[
 
 
 def of(checkpoint: Checkpoint) -> dict[str, Any]:
-    """A request's fields that identify a checkpoint."""
-    return {"checkpoint": str(checkpoint.path), "trust_code": checkpoint.trust_code}
+    """A request's fields that identify a checkpoint, and the classes that the call was given for it."""
+    code = None if checkpoint.code is None else str(checkpoint.code)
+    return {"checkpoint": str(checkpoint.path), "trust_code": checkpoint.trust_code, "code": code}
 
 
 def answer_of(

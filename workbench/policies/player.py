@@ -23,7 +23,7 @@ from workbench.environments.adapters.code_by_value import load_factory
 from workbench.environments.contract import Show, VectorEnvironment
 from workbench.errors import AlgorithmFailed, NetworkFailed, ShapeMismatch, WorkbenchError
 from workbench.policies import frozen_opponent, roles
-from workbench.rundir import around, sealed
+from workbench.rundir import around, code_beside, sealed
 from workbench.trajectory import Array, EnvironmentSpec, StepBatch
 
 
@@ -156,8 +156,8 @@ def _fill(network: nn.Module, weights: dict[str, Tensor], checkpoint: Checkpoint
         network.load_state_dict(weights, assign=assign)
     except RuntimeError as error:
         raise NetworkFailed(f"the weights of {checkpoint.path} are not of its network, {type(network).__name__}. One "
-                            "of a user's own is not exported with its weights: play the checkpoint in its "
-                            f"run.\n\n{error}") from None
+                            "of a user's own is not exported with its weights: give its class, network=..., or play "
+                            f"the checkpoint in its run.\n\n{error}") from None
     return network
 
 
@@ -172,10 +172,13 @@ def make_environment(
 
 
 def _typed(checkpoint: Checkpoint, kind: str) -> Any:
-    """What was typed in a cell for its run; None for an exported checkpoint, wherever that lies."""
-    run = around(checkpoint.path)
-    file = run.code / f"{kind}.pkl"
-    return load_factory(file, trust_code=checkpoint.trust_code) if run.record.exists() else None
+    """What the call was given, or was typed in a cell for its run; None: neither, as of most exported checkpoints."""
+    for folder in (checkpoint.code, code_beside(checkpoint.path)):
+        if folder is not None:
+            code = load_factory(folder / f"{kind}.pkl", trust_code=checkpoint.trust_code)
+            if code is not None:
+                return code
+    return None
 
 
 def answer(request: str, play: Callable[..., dict[str, Any]]) -> int:

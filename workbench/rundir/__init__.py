@@ -41,8 +41,8 @@ from workbench.rundir.making import made_at_once
 from workbench.rundir.record_folder import RecordFolder
 
 __all__ = [
-    "BY_HAND", "ENDED", "REMOTE", "OfRun", "Parent", "RunDirectory", "around", "checked_record", "create", "every",
-    "find", "gone", "home", "made_at_once", "of_checkpoint", "parent_of", "read_record", "trash", "write_atomically",
+    "BY_HAND", "ENDED", "REMOTE", "OfRun", "Parent", "RunDirectory", "around", "checked_record", "code_beside",
+    "create", "every", "find", "gone", "home", "made_at_once", "of_checkpoint", "parent_of", "read_record", "trash", "write_atomically",
     "write_record",
 ]
 
@@ -114,6 +114,12 @@ def of_checkpoint(checkpoint: Path) -> RunDirectory | None:
 def around(checkpoint: Path) -> RunDirectory:
     """The directory two above a checkpoint's folder. Unless it has a record it is no run, and its code is nobody's."""
     return RunDirectory(checkpoint.parent.parent)
+
+
+def code_beside(checkpoint: Path) -> Path | None:
+    """The folder of the code that was typed in cells for the run around a checkpoint; None for an exported one."""
+    run = around(checkpoint)
+    return run.code if run.record.exists() else None
 
 
 @dataclass(frozen=True)

@@ -56,12 +56,8 @@ def checked_config(
     label = environment if isinstance(environment, str) else _label(environment)
     if isinstance(network, str):
         check_network(network)
-    if not (network is None or isinstance(network, str) or callable(network)):
-        raise InvalidInput(f"network={network!r:.100} must be a name, {', '.join(NETWORKS)}, or a class or "
-                           "function that makes one.")
-    if not isinstance(network, type) and hasattr(network, "state_dict"):
-        raise InvalidInput(f"network={type(network).__name__}(...) is a network that exists already. Give its class, "
-                           "or a function that makes one for the environment's spec: each process makes its own.")
+    elif network is not None:
+        check_network_maker(network, or_name=True)
     name, own = named_algorithm(algorithm, taken=settings(RunConfig))
     if "own_algorithm" in fields:
         raise InvalidInput("own_algorithm describes a class, and is set by it. Give algorithm=YourClass.")
@@ -103,6 +99,16 @@ def checked_config(
     code |= sealed.words(label if factory is None else "", config.address)
     code = {file: sealed.sealed(file, data) for file, data in code.items()}
     return config, code, None if used_preset is None else used_preset.name
+
+
+def check_network_maker(network: Any, *, or_name: bool = False) -> None:
+    """Raises InvalidInput unless it can be called for a network; `or_name`: a name would do as well."""
+    if not callable(network):
+        names = f"a name, {', '.join(NETWORKS)}, or " if or_name else ""
+        raise InvalidInput(f"network={network!r:.100} must be {names}a class or function that makes one.")
+    if not isinstance(network, type) and hasattr(network, "state_dict"):
+        raise InvalidInput(f"network={type(network).__name__}(...) is a network that exists already. Give its class, "
+                           "or a function that makes one for the environment's spec: each process makes its own.")
 
 
 def _say_what_was_edited(*values: Any) -> None:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import time
 import weakref
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -13,9 +14,10 @@ from workbench import environments, imports, rundir
 from workbench.checkpoints import Checkpoint
 from workbench.config import Setting
 from workbench.errors import InvalidInput, RunNotFound, UnknownName, WorkbenchError
-from workbench.playing import action_words, store
+from workbench.playing import action_words, store, worker_process
 from workbench.playing.by_hand.game_process import GameProcess
 from workbench.playing.by_hand.keyboard import KeyMap, keymap
+from workbench.playing.given_classes import with_classes
 from workbench.playing.rollout import Rollout, load
 from workbench.playing.store import JOURNAL, read_journal
 from workbench.playing.worker_process import GREEDY, SEED
@@ -116,8 +118,9 @@ class Game:
     """
 
     def __init__(self, request: Mapping[str, Any], *, keys: Mapping[str, Any] | None, turns: bool | None,
-                 frames_per_second: float | None, title: str) -> None:
-        self._trust_code = bool(request["trust_code"])  # for `stop`, which may start another process
+                 frames_per_second: float | None, title: str, classes: Mapping[str, Any] | None = None) -> None:
+        # for `stop`, which may start another process
+        self._trust_code, self._classes = bool(request["trust_code"]), classes
         self._process = GameProcess(request)
         self._end = weakref.finalize(self, self._process.close)
         try:
@@ -230,7 +233,7 @@ class Game:
         If the process was killed, the episode is replayed from its journal. Raises WorkbenchError if that fails.
         """
         if not self._process.alive and (journal := self.journal) is not None:
-            with resumed(journal, trust_code=self._trust_code) as game:
+            with resumed(journal, trust_code=self._trust_code, classes=self._classes) as game:
                 return game.stop()
         if self._process.alive and self.moment.step:
             state = self._process.ask("end")
@@ -290,6 +293,8 @@ def play(
     greedy: bool = True,
     environment_options: Mapping[str, Any] | None = None,
     trust_code: bool = False,
+    algorithm: type | None = None,
+    network: Callable[..., Any] | None = None,
 ) -> Game:
     """A game to play by the keyboard in a cell, beside the agent's advice; or by `step` in a program.
 
@@ -309,6 +314,7 @@ def play(
         greedy: whether the agent takes the likeliest action, or samples.
         environment_options: of an environment that is given by name.
         trust_code: let code that was typed in a cell for the run execute as you, wherever the run comes from.
+        algorithm, network: as in `wb.evaluate`.
 
     Raises:
         AccessDenied: it needs code that no launch of yours on this machine wrote.
@@ -319,7 +325,8 @@ def play(
               "options": dict(environment_options or {})}
     rate = Setting("frames_per_second", float, None, "", unit="frames/s", low=0.1, high=10_000, optional=True)
     controls: dict[str, Any] = {"keys": keys, "frames_per_second": rate.check(frames_per_second),
-                           "turns": Setting("turns", bool, None, "", optional=True).check(turns)}
+                           "turns": Setting("turns", bool, None, "", optional=True).check(turns),
+                           "classes": {"algorithm": algorithm, "network": network}}
     if isinstance(source, str | Path) and str(source).endswith(JOURNAL):
         return resumed(Path(source), trust_code=trust_code, **controls)
     subject = _source(source, options["options"], trust_code)
@@ -332,19 +339,36 @@ def play(
         folder = rundir.home() / "rollouts" / f"{stem_of(subject)}-{stem}"
         fields, title = {"source": "", "trust_code": trust_code, "environment": subject}, subject
     request = {**options, **fields, "folder": str(folder.parent), "stem": folder.name, "journal": "", "title": title}
-    with imports.meanwhile(f"{title}: a process is starting…", for_result=True):
-        return Game(request, title=title, **controls)
+    with (_code_for(subject, controls["classes"]) as code,
+          imports.meanwhile(f"{title}: a process is starting…", for_result=True)):
+        return Game({**request, "code": code}, title=title, **controls)
 
 
-def resumed(journal: Path, *, trust_code: bool = False, **controls: Any) -> Game:
+@contextmanager
+def _code_for(subject: Checkpoint | str, classes: Mapping[str, Any] | None) -> Iterator[str | None]:
+    """The folder of the classes that a call was given for a checkpoint, while the block lasts. Raises InvalidInput."""
+    if isinstance(subject, Checkpoint):
+        with with_classes(subject, **(classes or {})) as complete:
+            yield worker_process.of(complete)["code"]
+        return
+    if any(one is not None for one in (classes or {}).values()):
+        raise InvalidInput(f"algorithm= and network= are of a checkpoint, and nobody plays in {subject} but you. Leave "
+                           "them out.")
+    yield None
+
+
+def resumed(
+    journal: Path, *, trust_code: bool = False, classes: Mapping[str, Any] | None = None, **controls: Any
+) -> Game:
     """The game that continues at the end of a journal. Raises InvalidInput, AccessDenied, EnvironmentFailed."""
     path = journal.expanduser().absolute()
     opening = read_journal(path)[0]
     source, environment, options = opening.get("source"), opening.get("environment"), opening.get("options")
     if not (isinstance(source, str) and isinstance(environment, str) and isinstance(options, dict)):
         raise InvalidInput(f"{path} is not the journal of an episode. Delete it.")
+    subject: Checkpoint | str = environment
     if source:
-        to_play(source, trust_code=trust_code)
+        subject = to_play(source, trust_code=trust_code)
     else:
         sealed.check_module(path.parent, environment, trust_code=trust_code)
     request = {"seed": SEED.check(opening.get("seed")), "greedy": opening.get("greedy") is not False,
@@ -352,8 +376,9 @@ def resumed(journal: Path, *, trust_code: bool = False, **controls: Any) -> Game
                "folder": str(path.parent), "journal": str(path),
                "stem": str(opening.get("stem", "played"))[:_LONGEST_NAME].replace("/", "-")}
     title = opening["title"][:_LONGEST_NAME]
-    return Game({**request, "title": title}, title=title, **{
-        "keys": None, "turns": None, "frames_per_second": None, **controls})
+    with _code_for(subject, classes) as code:
+        return Game({**request, "title": title, "code": code}, title=title, classes=classes, **{
+            "keys": None, "turns": None, "frames_per_second": None, **controls})
 
 
 def _source(source: Checkpoint | Run | str | Path, options: Mapping[str, Any], trust_code: bool) -> Checkpoint | str:

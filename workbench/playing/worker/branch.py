@@ -31,9 +31,9 @@ _OPINIONS = ("values", "policy", "q_values", "means")
 
 def _play_branch(
     checkpoint: str, trust_code: bool, episode: str, folder: str, frame: int, actions: list[Any],
-    change: Change | None, hold: int, max_steps: int, words: str,
+    change: Change | None, hold: int, max_steps: int, words: str, code: str | None = None,
 ) -> dict[str, Any]:
-    parent, source = load(Path(episode)), checkpoints.at(Path(checkpoint), trust_code=trust_code)
+    parent, source = load(Path(episode)), checkpoints.at(Path(checkpoint), trust_code=trust_code, code=code)
     seed, greedy = parent.seed, parent.greedy
     with ExitStack() as stack:
         stage = opened(

@@ -79,9 +79,9 @@ def play_episodes(
 
 def _evaluate(
     checkpoint: str, trust_code: bool, episodes: int, seed: int, greedy: bool, protocol: str | None, starts: str | None,
-    max_steps: int = LONGEST_EPISODE,
+    max_steps: int = LONGEST_EPISODE, code: str | None = None,
 ) -> dict[str, Any]:
-    source = checkpoints.at(Path(checkpoint), trust_code=trust_code)
+    source = checkpoints.at(Path(checkpoint), trust_code=trust_code, code=code)
     spec = source.spec
     num_envs = max(1, min(episodes, _LARGEST_GROUP) // spec.agents) * spec.agents
     if protocol is None:

@@ -42,7 +42,7 @@ class WorkerGame:
     """One episode after another in one environment.
 
     Args:
-        request: from `playing.by_hand.game.play`. source: path of a checkpoint, or ""; trust_code: for it;
+        request: from `playing.by_hand.game.play`. source: path of a checkpoint, or ""; trust_code, code: for it;
             environment, options: of a game without a checkpoint; seed; greedy; folder: where episodes are stored;
             stem: the beginning of their names; journal: of an episode to continue, or "".
     """
@@ -51,7 +51,7 @@ class WorkerGame:
         self._tell, self._request = tell, request
         self._folder, self._greedy = Path(request["folder"]), request["greedy"]
         self._checkpoint: Checkpoint | None = None if not request["source"] else checkpoints.at(
-            Path(request["source"]), trust_code=request["trust_code"])
+            Path(request["source"]), trust_code=request["trust_code"], code=request.get("code"))
         self._open, self._recording = ExitStack(), ExitStack()
         self._kept: str | None = None
         self._rest: Action | None = None

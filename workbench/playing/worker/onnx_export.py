@@ -1,8 +1,6 @@
 """Writes a checkpoint's network as an ONNX file: one step of one environment, its memory in and out.
 
-Inputs: `observation` (or each part, as `observation.name`) [1, 1, *stacked], as the network sees it; `previous_action`
-[1, 1, *action], `reward` float32 [1, 1], `start` bool [1, 1], and `state_0`, ... [1, ...], zeros at first. Outputs:
-`policy_logits` and `value`, or `q_values`, and `next_state_0`, ... The environment's spec is in the file's metadata.
+What the file takes, gives and says of itself: `playing.onnx_contract`.
 """
 
 from __future__ import annotations
@@ -11,7 +9,8 @@ import importlib.util
 import json
 import os
 import secrets
-from contextlib import suppress
+from collections.abc import Mapping, Sequence
+from contextlib import closing, suppress
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -20,27 +19,45 @@ import torch
 from torch import Tensor, nn
 
 from workbench import checkpoints, imports
-from workbench.errors import MissingPackage, NetworkFailed, StorageFailed
+from workbench.checkpoints import Checkpoint
+from workbench.environments.adapters.action_spaces import ToNative
+from workbench.errors import MissingPackage, NetworkFailed, StorageFailed, WorkbenchError
 from workbench.networks.lstm import ResettingLSTM
 from workbench.networks.normalization import output_of
-from workbench.policies.player import LoadedPolicy, answer, load_policy
+from workbench.playing import onnx_contract
+from workbench.policies.player import LoadedPolicy, answer, load_policy, make_environment
 
 _NEEDED = ("onnx", "onnxscript")
 
 
-def _export(checkpoint: str, trust_code: bool, target: str) -> dict[str, Any]:
+def _export(checkpoint: str, trust_code: bool, target: str, code: str | None = None) -> dict[str, Any]:
     missing = [name for name in _NEEDED if importlib.util.find_spec(name) is None]
     if missing:
         raise MissingPackage(f"ONNX needs {' and '.join(missing)}. Install it: {imports.pip_install('onnx')}")
-    policy = load_policy(checkpoints.at(Path(checkpoint), trust_code=trust_code))
-    return {"inputs": write(policy, Path(target))}
+    source = checkpoints.at(Path(checkpoint), trust_code=trust_code, code=code)
+    return write(load_policy(source), Path(target), spaces=_action_spaces(source))
 
 
 main = partial(answer, play=_export)
 
 
-def write(policy: LoadedPolicy, target: Path) -> list[str]:
-    """Write the policy's network, and return the names of its inputs. Raises NetworkFailed, StorageFailed."""
+def _action_spaces(checkpoint: Checkpoint) -> Sequence[Mapping[str, Any]] | None:
+    """Of the environment's actions, see `ToNative.spaces`; None where it cannot be made here, or counts as we do."""
+    try:
+        with closing(make_environment(checkpoint, num_envs=checkpoint.spec.agents, seed=0)) as environment:
+            to_native: ToNative | None = getattr(environment, "to_native", None)
+    except WorkbenchError:
+        return None
+    return None if to_native is None else to_native.spaces
+
+
+def write(
+    policy: LoadedPolicy, target: Path, *, spaces: Sequence[Mapping[str, Any]] | None = None
+) -> dict[str, Any]:
+    """Write the policy's network. Returns the dtype and shape of its `inputs` by name, its `outputs`, and `acting`.
+
+    `spaces`: see `onnx_contract.acting`. Raises NetworkFailed, StorageFailed.
+    """
     import onnx
 
     for module in policy.network.modules():
@@ -54,7 +71,9 @@ def write(policy: LoadedPolicy, target: Path) -> list[str]:
     except Exception as error:
         raise NetworkFailed(f"{type(policy.network).__name__} cannot be written as ONNX: {error!s:.500}") from error
     model = program.model_proto
-    onnx.helper.set_model_props(model, {"environment": json.dumps(policy.spec.to_json())})
+    acting = onnx_contract.acting(policy.spec, output=outputs[0], spaces=spaces, note=_note(policy))
+    onnx.helper.set_model_props(model, {
+        "environment": json.dumps(policy.spec.to_json()), "acting": json.dumps(acting)})
     beside = target.with_name(f".{target.name}.{secrets.token_hex(4)}")
     try:
         onnx.save_model(model, beside)
@@ -65,7 +84,17 @@ def write(policy: LoadedPolicy, target: Path) -> list[str]:
     finally:
         with suppress(OSError):
             beside.unlink()
-    return [node.name for node in model.graph.input]
+    names = [node.name for node in model.graph.input]
+    return {"inputs": {name: [str(inputs[name].dtype).removeprefix("torch."), list(inputs[name].shape)]
+                       for name in names}, "outputs": outputs, "acting": acting}
+
+
+def _note(policy: LoadedPolicy) -> str:
+    """What the outputs alone do not say."""
+    algorithm = type(policy.algorithm)
+    if algorithm.act.__module__.startswith("workbench.algorithms."):
+        return ""
+    return f"{algorithm.__name__} acts by a method of its own, which this file does not hold"
 
 
 class _OneStep(nn.Module):
@@ -75,6 +104,7 @@ class _OneStep(nn.Module):
         super().__init__()
         self._network = policy.network
         self._parts = [part.name for part in policy.spec.seen]
+        self._outputs = _outputs_of_heads(policy)
 
     def forward(self, *inputs: Tensor) -> tuple[Tensor, ...]:
         """The outputs and the next state, in a flat tuple."""
@@ -82,7 +112,7 @@ class _OneStep(nn.Module):
         parts, (action, reward, start, *state) = inputs[:count], inputs[count:]
         output, after = output_of(
             self._network, dict(zip(self._parts, parts, strict=True)), action, reward, start, tuple(state))
-        return (*output, *after)
+        return (*(getattr(output, name) for name in self._outputs), *after)
 
 
 def _inputs(policy: LoadedPolicy) -> dict[str, Tensor]:
@@ -96,4 +126,8 @@ def _inputs(policy: LoadedPolicy) -> dict[str, Tensor]:
 
 def _outputs(policy: LoadedPolicy) -> list[str]:
     states = len(policy.network.initial_state(1))  # type: ignore[operator]
-    return [*policy.algorithm.heads.output._fields, *(f"next_state_{at}" for at in range(states))]
+    return [*_outputs_of_heads(policy), *(f"next_state_{at}" for at in range(states))]
+
+
+def _outputs_of_heads(policy: LoadedPolicy) -> list[str]:
+    return [name for name in policy.algorithm.heads.output._fields if name not in onnx_contract.TRAINING_ONLY]

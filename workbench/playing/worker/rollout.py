@@ -43,9 +43,9 @@ class Stage(NamedTuple):
 
 def _play_rollout(
     checkpoint: str, trust_code: bool, folder: str, seed: int, greedy: bool, max_steps: int, saliency: str | None,
-    render: bool,
+    render: bool, code: str | None = None,
 ) -> dict[str, Any]:
-    source = checkpoints.at(Path(checkpoint), trust_code=trust_code)
+    source = checkpoints.at(Path(checkpoint), trust_code=trust_code, code=code)
     with ExitStack() as stack:
         stage = opened(lambda show: training_environment(source, seed=seed, show=show), seed=seed, render=render)
         environment = stack.enter_context(closing(stage.environment))

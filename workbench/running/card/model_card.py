@@ -17,8 +17,10 @@ import numpy as np
 
 from workbench.checkpoints import Checkpoint
 from workbench.errors import WorkbenchError, printable
+from workbench.playing import onnx_contract
 from workbench.playing.evaluating import evaluation_log
 from workbench.playing.evaluating.evaluation import Evaluation
+from workbench.playing.given_classes import not_in_files
 from workbench.rundir import RunDirectory, home, of_checkpoint
 from workbench.running.card import sections
 from workbench.running.card.card import Section, card, escaped, fenced
@@ -30,7 +32,8 @@ FILE, FILM = "README.md", "replay.mp4"  # as Hugging Face's pages look for them
 
 
 def model_card(
-    checkpoint: Checkpoint, *, evaluation: Evaluation | None = None, name: str = "policy", film: bool = False
+    checkpoint: Checkpoint, *, evaluation: Evaluation | None = None, name: str = "policy", film: bool = False,
+    onnx: Mapping[str, Any] | None = None,
 ) -> str:
     """The card's text.
 
@@ -38,12 +41,17 @@ def model_card(
         evaluation: of this checkpoint; None: the newest one in its run's log, if there is one.
         name: of the folder or file that the reader will have.
         film: whether replay.mp4 lies beside it.
+        onnx: what the export of an .onnx file answered; None: of a folder.
     """
     run = of_checkpoint(checkpoint.path)
     evaluation = evaluation or (None if run is None else _newest(run, checkpoint))
     title = name if run is None else run.name
     parts = [f"# {escaped(title)}", escaped(_summary(checkpoint)), *([f"![One episode]({FILM})"] if film else [])]
-    parts += ["## Use", fenced(_use(checkpoint, name))]
+    if onnx is None:
+        parts += ["## Use", fenced(_use(checkpoint, name))]
+    else:
+        parts += ["## Use", fenced(onnx_contract.code(name, spec=checkpoint.spec, facts=onnx))]
+        parts += [Section(title, tuple(rows)).markdown for title, rows in onnx_contract.tables(checkpoint.spec, onnx)]
     tables = _sections(checkpoint, run, evaluation)
     parts += [section.markdown for section in tables if section.rows]
     with suppress(WorkbenchError):  # a damaged record of a run leaves out how to train it again
@@ -64,27 +72,18 @@ def _summary(checkpoint: Checkpoint) -> str:
             f"{counted(checkpoint.updates, 'updates')}).")
 
 
-def left_out(checkpoint: Checkpoint) -> list[str]:
-    """What plays the checkpoint and is not exported with it: "network", "algorithm", where a user wrote them."""
-    run = of_checkpoint(checkpoint.path)
-    return [kind for kind in ("network", "algorithm") if run is not None and (run.code / f"{kind}.pkl").exists()]
-
-
 def _use(checkpoint: Checkpoint, name: str) -> str:
-    lower = name.lower()
-    if lower.endswith(".onnx"):
-        return f"import onnxruntime\n\nsession = onnxruntime.InferenceSession({name!r})  # its inputs: docs/tools.md"
-    environment, folder = checkpoint.config.environment, checkpoint.path.name if lower.endswith(".zip") else name
-    if own := left_out(checkpoint):
-        given = "".join(f"{kind}=..., " for kind in own)
-        return "\n".join([f"# {' and '.join(own)} of its user's own, which are not in these files: define them first",
-                          "import workbench as wb", "",
-                          f"run = wb.launch({environment!r}, {given}checkpoint={folder!r})  # begins with its weights"])
+    environment, is_packed = checkpoint.config.environment, name.lower().endswith(".zip")
+    folder = checkpoint.path.name if is_packed else name
+    own = not_in_files(checkpoint)
+    given = "".join(f", {kind}={name}" for kind, name in own.items())
+    define = f"  # define {' and '.join(own.values())} first: these files hold no code" if own else ""
+    more = [f"run = wb.launch({environment!r}{given}, checkpoint={folder!r})  # begins with its weights"] if own else []
     return "\n".join([
-        "import gymnasium", "import workbench as wb", "",
+        "import gymnasium", f"import workbench as wb{define}", "",
         f"env = gymnasium.make({environment!r})  # or your own, with the same spaces, wrapped as in training",
-        f"policy = wb.load_policy({folder!r}, env=env)", "observation, _ = env.reset()",
-        "action = policy.act(observation, 0.0)", "", f"wb.evaluate({folder!r}, episodes=100)"])
+        f"policy = wb.load_policy({folder!r}, env=env{given})", "observation, _ = env.reset()",
+        "action = policy.act(observation, 0.0)", "", f"wb.evaluate({folder!r}, episodes=100{given})", *more])
 
 
 def _sections(checkpoint: Checkpoint, run: RunDirectory | None, evaluation: Evaluation | None) -> Iterator[Section]:

@@ -1,0 +1,183 @@
+"""An exported policy of a class of one's own is used by whoever has the class: files and code meet in the call."""
+
+from __future__ import annotations
+
+import dataclasses
+import tempfile
+from pathlib import Path
+from typing import Any
+
+import gymnasium
+import numpy as np
+import pytest
+from torch import nn
+
+import workbench as wb
+from tests.played import checkpoint_in, code_of
+from tests.playing.test_exported import played
+from tests.playing.test_learnt_beside_the_network import Biased
+from workbench import algorithms, checkpoints, networks
+from workbench.checkpoints.checkpoint import OWN_NETWORK
+from workbench.config import RunConfig, settings
+from workbench.config.own_algorithm import named_algorithm
+from workbench.errors import InvalidInput, NetworkFailed
+from workbench.playing.given_classes import with_classes
+from workbench.rundir import RunDirectory, write_atomically
+
+LEFT, RIGHT = [9.0, -9.0], [-9.0, 9.0]
+
+
+class Renamed(Biased):
+    pass
+
+
+def with_field() -> type:
+    class Config(wb.LearningConfig):
+        beta: float = 0.1
+
+    return type("Biased", (Biased,), {"Config": Config})
+
+
+class Small(nn.Module):
+    """A network without memory."""
+
+    def __init__(self, spec: Any, heads: Any = None) -> None:
+        super().__init__()
+        self.policy, self.value = nn.Linear(4, spec.num_actions), nn.Linear(4, 1)
+
+    def initial_state(self, batch: int) -> tuple[()]:
+        return ()
+
+    def forward(self, observation: Any, action: Any, reward: Any, start: Any, state: Any) -> Any:
+        return algorithms.PolicyValueOutput(self.policy(observation), self.value(observation).squeeze(-1)), state
+
+
+def of_biased(folder: Path, bias: list[float]) -> wb.Checkpoint:
+    """A checkpoint in a run of CartPole by Biased, which has learnt that bias beside its network."""
+    name, own = named_algorithm(Biased, taken=settings(RunConfig))
+    config = RunConfig.build("CartPole-v1", algorithm=name, own_algorithm=own)
+    plain = checkpoint_in(folder, "CartPole-v1")
+    run, spec = RunDirectory(folder / "run"), plain.spec
+    for file, data in code_of(algorithm=Biased).items():
+        write_atomically(run.code / file, data)
+    run.write(config=config.to_json(), state="finished", created=0.0)
+    heads = Biased(config.hyperparameters, spec=spec).heads
+    weights = {key: np.zeros_like(value) for key, value in
+               networks.build(None, spec=spec, heads=heads, seed=0).state_dict().items()}
+    return checkpoints.write(
+        run.checkpoints, frames=2400, requested=True,
+        groups={"model": weights, "algorithm": {"bias": np.array(bias, np.float32)},
+                "optimizer": {"step": np.zeros(1, np.float32)}},
+        meta={**plain.meta, "config": config.to_json(), "network": "default"})
+
+
+@pytest.mark.parametrize("bias", [LEFT, RIGHT])
+def test_an_exported_policy_plays_as_in_its_run_where_its_class_is_given(
+    home: Path, tmp_path: Path, bias: list[float], capsys: pytest.CaptureFixture[str]
+) -> None:
+    there = wb.export_policy(of_biased(tmp_path, bias), target=tmp_path / "mine")
+    said = capsys.readouterr().out
+    assert "mine will hold weights without code, and not the algorithm of your own" in said
+    assert "wb.evaluate('" in said and "mine', algorithm=Biased)" in said
+    card = (there / "README.md").read_text()
+    assert "wb.evaluate('mine', episodes=100, algorithm=Biased)" in card
+    assert "wb.launch('CartPole-v1', algorithm=Biased, checkpoint='mine')" in card
+    env = gymnasium.make("CartPole-v1")
+    policy = wb.load_policy(there, env=env, algorithm=Biased)
+    observation, _ = env.reset(seed=0)
+    assert policy.act(observation) == bias.index(9.0), "what it learnt beside the network is exported, too"
+
+
+@pytest.mark.full
+def test_every_call_that_plays_takes_it_and_nothing_of_it_is_left(
+    home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    place = tmp_path / "temporary"
+    place.mkdir()
+    monkeypatch.setattr(tempfile, "tempdir", str(place))
+    there = wb.export_policy(of_biased(tmp_path, RIGHT), target=tmp_path / "mine")
+    env = gymnasium.make("CartPole-v1")
+    alone = played(wb.load_policy(there, env=env, algorithm=Biased), env, seed=3)
+    evaluation = wb.evaluate(there, episodes=1, seed=3, algorithm=Biased)
+    assert (evaluation.mean, evaluation.lengths) == (alone[0], (alone[1],))
+    rollout = wb.rollout(there, max_steps=5, algorithm=Biased, render=False)
+    assert rollout.actions.tolist() == [1] * rollout.steps
+    assert rollout.branch(1, algorithm=Biased).actions.tolist() == rollout.actions.tolist()
+    with wb.play(there, algorithm=Biased) as game:
+        assert game.advice is not None and game.advice.action == 1
+    assert list(place.iterdir()) == []
+
+
+@pytest.mark.parametrize(("given", "said"), [
+    ({}, r"was trained by the algorithm Biased of its user's own, .* wb\.evaluate\('.*mine', algorithm=Biased\)\.$"),
+    ({"algorithm": Renamed}, "algorithm=Renamed: .*mine was trained by a class called Biased. Give that class"),
+    ({"algorithm": "ppo"}, "algorithm=ppo: .*mine was trained by a class called Biased"),
+    ({"algorithm": with_field}, r"Biased.Config has beta=0\.1, and had no beta when .*mine was trained"),
+    ({"algorithm": Biased, "network": Small}, r"mine has a network that ships with the workbench \(default\)"),
+    ({"algorithm": Biased, "network": "mlp"}, "network='mlp' must be a class or function that makes one"),
+])  # fmt: skip
+def test_a_class_that_is_missing_or_does_not_fit_is_named(
+    home: Path, tmp_path: Path, given: dict[str, Any], said: str
+) -> None:
+    there = wb.export_policy(of_biased(tmp_path, LEFT), target=tmp_path / "mine")
+    made = {name: one() if one is with_field else one for name, one in given.items()}
+    for call in (lambda: wb.evaluate(there, episodes=1, **made), lambda: wb.rollout(there, **made),
+                 lambda: wb.play(there, **made),
+                 lambda: wb.load_policy(there, env=gymnasium.make("CartPole-v1"), **made)):
+        with pytest.raises(InvalidInput, match=said):
+            call()
+
+
+def test_a_class_that_nobody_needs_is_refused(home: Path, tmp_path: Path) -> None:
+    inside = of_biased(tmp_path, LEFT)
+    with pytest.raises(InvalidInput, match="lies in its run, which has the class Biased. Leave out algorithm="):
+        wb.evaluate(inside, algorithm=Biased)
+    shipped = checkpoint_in(tmp_path / "shipped", "CartPole-v1")
+    with pytest.raises(InvalidInput, match="was trained by vtrace, which ships with the workbench"):
+        wb.rollout(shipped, algorithm=Biased)
+    with pytest.raises(InvalidInput, match="nobody plays in CartPole-v1 but you"):
+        wb.play("CartPole-v1", algorithm=Biased)
+
+
+def test_a_network_of_ones_own_is_given_in_the_same_way(home: Path, tmp_path: Path) -> None:
+    inside = checkpoint_in(tmp_path, "CartPole-v1", network=Small)
+    inside = dataclasses.replace(inside, meta={**inside.meta, "network": OWN_NETWORK})
+    there = wb.export_policy(inside, target=tmp_path / "mine")
+    assert "wb.load_policy('mine', env=env, network=YourNetwork)" in (there / "README.md").read_text()
+    env = gymnasium.make("CartPole-v1")
+    with pytest.raises(InvalidInput, match=r"wb\.evaluate\('.*mine', network=YourNetwork\)"):
+        wb.load_policy(there, env=env)
+    with pytest.raises(NetworkFailed, match="are not of its network"):
+        wb.load_policy(there, env=env, network=lambda spec: nn.Linear(2, 2))
+    ours, theirs = (played(wb.load_policy(one, env=env, **given), env, seed=3)
+                    for one, given in ((there, {"network": Small}), (inside, {})))
+    assert ours == theirs
+
+
+CELL = """
+import workbench as wb
+class Reinforce(wb.Algorithm):
+    def act(self, output, **given):
+        return super().act(output._replace(policy_logits=0 * output.policy_logits), **given)
+"""
+
+
+def test_a_class_typed_in_a_cell_travels_to_the_process_that_plays(home: Path, tmp_path: Path) -> None:
+    cell: dict[str, Any] = {"__name__": "__main__"}
+    exec(CELL, cell)
+    name, own = named_algorithm(cell["Reinforce"], taken=settings(RunConfig))
+    plain = checkpoint_in(tmp_path, "CartPole-v1")
+    config = RunConfig.build("CartPole-v1", algorithm=name, own_algorithm=own)
+    one = checkpoints.write(
+        RunDirectory(tmp_path / "run").checkpoints, frames=2400, requested=True, groups={"model": plain.load("model")},
+        meta={**plain.meta, "config": config.to_json(), "network": "default"})
+    there = checkpoints.export(one, tmp_path / "mine", weights_only=True)
+    assert wb.evaluate(there, episodes=1, algorithm=cell["Reinforce"]).mean < 12, "it pushes left, again and again"
+
+
+def test_no_folder_is_left_where_the_block_raises(home: Path, tmp_path: Path) -> None:
+    there = checkpoints.at(wb.export_policy(of_biased(tmp_path, LEFT), target=tmp_path / "mine"))
+    with pytest.raises(KeyError), with_classes(there, algorithm=Biased) as complete:
+        assert complete.code is not None and (complete.code / "algorithm.pkl").stat().st_mode & 0o077 == 0
+        raise KeyError
+    assert not complete.code.exists()
