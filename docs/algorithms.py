@@ -94,6 +94,9 @@ learnt. Mend the class under its old name and go on: `wb.resume(run, algorithm=R
 its fields, but for old defaults that the class has changed, which are said. A class that fails before the run trains
 leaves the run as it was. `run.fork(algorithm=Reinforce)` tries a mended class in a new run, and leaves this one alone.
 
+An export holds no code: `wb.evaluate("exported", algorithm=Reinforce)`, and whatever else plays or loads it, is given
+the class ([tools](tools.md#a-policy-to-take-away)).
+
 A run gets a module as its file is at the launch. Restart the kernel, or `importlib.reload` the module, after an edit:
 a launch says which functions are not those that you imported, and is refused where fields differ.
 

@@ -49,7 +49,9 @@ def with_classes(checkpoint: Checkpoint, *, algorithm: Any = None, network: Any 
 def not_in_files(checkpoint: Checkpoint) -> dict[str, str]:
     """What a user wrote of it, which its own files do not hold: {"algorithm": "Reinforce", "network": "YourNetwork"}.
     """
-    algorithm = {"algorithm": checkpoint.config.algorithm} if checkpoint.config.own_algorithm else {}
+    config = checkpoint.config
+    name = config.algorithm if config.algorithm.isidentifier() else "YourAlgorithm"  # others may have written it
+    algorithm = {"algorithm": name} if config.own_algorithm else {}
     own = checkpoint.meta.get("network") == OWN_NETWORK or _is_beside(checkpoint, "network")
     return {**algorithm, **({"network": "YourNetwork"} if own else {})}
 
