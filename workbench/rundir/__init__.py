@@ -42,8 +42,8 @@ from workbench.rundir.record_folder import RecordFolder
 
 __all__ = [
     "BY_HAND", "ENDED", "REMOTE", "OfRun", "Parent", "RunDirectory", "around", "checked_record", "code_beside",
-    "create", "every", "find", "gone", "home", "made_at_once", "of_checkpoint", "parent_of", "read_record", "trash", "write_atomically",
-    "write_record",
+    "create", "every", "find", "gone", "home", "made_at_once", "of_checkpoint", "parent_of", "read_record", "trash",
+    "write_atomically", "write_record",
 ]
 
 ENDED = ("stopped", "finished", "failed")  # states in run.json of a run that is over
