@@ -154,10 +154,10 @@ class Convolutions(nn.Module):
         """Features [N, F] of images [N, C, H, W]."""
         first, *rest = self.layers
         assert isinstance(first, nn.Conv2d)
-        features = F.relu(first_convolution(first, observation))
+        features = first_convolution(first, observation)
         for layer in rest:
-            features = F.relu(layer(features))
-        return F.relu(self.dense(features.flatten(1)))
+            features = layer(F.relu(features))
+        return F.relu(self.dense(F.relu(features.flatten(1))))  # flat first: both layouts at once slow ReLU's gradient
 
 
 def _size_after(layer: nn.Conv2d, size: int) -> int:
@@ -234,7 +234,7 @@ class ImpalaDeep(nn.Module):
             assert isinstance(entry, nn.Conv2d)
             images = first_convolution(entry, images) if index == 0 else entry(images)
             images = blocks(F.max_pool2d(images, 3, 2, padding=1))
-        return F.relu(self.dense(F.relu(images).flatten(1)))
+        return F.relu(self.dense(F.relu(images.flatten(1))))
 
 
 def football(shape: Shape) -> ImpalaDeep:
