@@ -314,6 +314,8 @@ def _misfit(signature: inspect.Signature, keywords: Iterable[str], remedies: dic
         return f"there is no argument {unknown[0]!r}.{hint}"
     if remedy := next((text for name, text in remedies.items() if repr(name) in python_says), ""):
         return f"{python_says}. {remedy}"
+    if not by_keyword and (remedy := remedies.get(names[-1], "") if names else ""):
+        return f"{python_says}. {remedy}"
     if takes_any and not by_keyword:
         return f"{python_says}. Give fields by name, such as learning_rate=3e-4."
     return f"{python_says}. Give arguments by name: {', '.join(f'{name}=...' for name in by_keyword) or 'name=...'}."

@@ -40,7 +40,8 @@ def run(home: Path) -> wb.Run:
 
 
 @pytest.mark.parametrize(("call", "text"), [
-    (lambda run: run.metrics(), r"^metrics\(\): missing .*'name'\. run\.metric_names lists the names\.$"),
+    (lambda run: run.metrics(), r"^metrics\(\): missing .*'name'\. Give one .* run\.metric_names lists the names\.$"),
+    (lambda run: run.metrics("loss", "entropy"), r"^metrics\(\): too many .*\. Give one name a call: run\.metrics\("),
     (lambda run: run.wait(second=3), r"^wait\(\): there is no argument 'second'\. Did you mean 'seconds'\?$"),
     (lambda run: run.wait(3), r"^wait\(\): too many positional arguments\. Give arguments by name: frames=\.\.\., "),
     (lambda run: run.checkpoint(colour=3), r"there is no argument 'colour'\. Known: replay, timeout_s\.$"),
@@ -80,8 +81,15 @@ def test_a_run_that_has_ended_is_not_watched_and_nothing_is_shown_first(
 def test_an_error_inside_a_call_is_not_taken_for_its_arguments(run: wb.Run) -> None:
     with pytest.raises(UnknownName):
         run.metrics("los")
-    with pytest.raises(UnknownName, match="'loss'"):
+    with pytest.raises(WrongType, match=r"^metrics\(\['loss'\]\): Give one name a call"):
         run.metrics(["loss"])  # type: ignore[arg-type]
+
+
+def test_a_metric_that_is_not_recorded_yet_has_no_rows(run: wb.Run) -> None:
+    assert "kl_cost" not in run.metric_names and "evaluation_return" not in run.metric_names
+    for name in ("kl_cost", "evaluation_return"):
+        table = run.metrics(name)
+        assert len(table) == 0 and list(table.columns) == list(run.metrics("loss").columns)
 
 
 def test_a_checkpoint_is_found_by_position_and_by_the_name_of_its_folder(run: wb.Run) -> None:
