@@ -101,16 +101,16 @@ class InvalidInput(WorkbenchError, ValueError):
     """An argument of the caller is wrong."""
 
 
-def nearest(name: object, names: Iterable[str], synonyms: Mapping[str, str] | None = None) -> str:
+def nearest(name: object, names: Iterable[str], synonyms: Mapping[str, str | list[str]] | None = None) -> str:
     """" Did you mean 'pong'?" with the name among `names` that is like `name`; "" without one.
 
-    A synonym comes first, then a name that is misspelt in one or two letters, one that `name` abbreviates (lr for
-    learning_rate, ent for entropy_cost), and one that is merely similar.
+    A synonym (of several, the first that is known) comes first, then a name that is misspelt in one or two letters,
+    one that `name` abbreviates (lr for learning_rate, ent for entropy_cost), and one that is merely similar.
     """
     word, known = str(name), list(names)
-    synonym = (synonyms or {}).get(word)
+    meant = (synonyms or {}).get(word, [])
     matches = (
-        ([synonym] if synonym and synonym in known else [])
+        [name for name in ([meant] if isinstance(meant, str) else meant) if name in known]
         or _misspelt(word, known)
         or _abbreviated(word, known)
         or difflib.get_close_matches(word, known, n=1, cutoff=0.6)
@@ -144,7 +144,7 @@ class UnknownName(InvalidInput):
     @classmethod
     def among(
         cls, kind: str, name: object, known_names: Iterable[str], remedy: str = "",
-        synonyms: Mapping[str, str] | None = None,
+        synonyms: Mapping[str, str | list[str]] | None = None,
     ) -> UnknownName:
         """The error for `name`, which is none of the known names of a `kind`; `remedy` may say what lists them."""
         names = sorted(set(known_names) - {str(name)})
@@ -293,9 +293,11 @@ def checked_arguments(**remedies: str) -> Callable[[Callable[P, R]], Callable[P,
             try:
                 return function(*positional, **keywords)
             except UnknownName as error:  # a field of **fields that is unknown may be an argument of the call, misspelt
-                if error.name in keywords and (own := _misspelt(error.name, set(signature.parameters) - {*keywords})):
-                    raise WrongArguments(f"{function.__name__}(): there is no argument {error.name!r}. Did you mean "
-                                         f"{own[0]!r}?") from None
+                own = _misspelt(error.name, set(signature.parameters) - {*keywords})
+                hint = remedies.get(error.name) or (f"Did you mean {own[0]!r}?" if own else "")
+                if hint and error.name in keywords:
+                    raise WrongArguments(
+                        f"{function.__name__}(): there is no argument {error.name!r}. {hint}") from None
                 raise
 
         return checked

@@ -59,6 +59,7 @@ def run(home: Path) -> wb.Run:
     (lambda run: wb.Sweep.stop(run, timeout=3), r"^stop\(\): there is no argument 'timeout'\. .* 'timeout_s'\?$"),
     (lambda run: wb.launch("CartPole-v1", nmae="x"),
      r"^launch\(\): there is no argument 'nmae'\. Did you mean 'name'\?$"),
+    (lambda run: wb.launch("CartPole-v1", exp_name="x"), r"^launch\(\): there is no argument 'exp_name'.*'name'\?$"),
     (lambda run: wb.sweep("CartPole-v1", space={"learning_rate": (1e-4, 1e-2)}, trial=3),
      r"^sweep\(\): there is no argument 'trial'\. Did you mean 'trials'\?$"),
     (lambda run: wb.sweep(), r"^sweep\(\): missing .*'environment'\. Give its name: wb.sweep\('CartPole-v1', space="),

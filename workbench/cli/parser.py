@@ -33,7 +33,7 @@ _CHOICE = re.compile(r"invalid choice: '(.*)' \(choose from (.*)\)")
 def _nearest_option(word: str, options: Iterable[str]) -> str:
     """" Did you mean '--discount'?" for an option that is none of these; "" without one that is like it."""
     names = [name.removeprefix("--").replace("-", "_") for name in options if name.startswith("--")]
-    synonyms = {synonym: field.strip("_") for synonym, field in SYNONYMS.items()}
+    synonyms = {word: [field.strip("_") for field in fields] for word, fields in SYNONYMS.items()}
     hint = nearest(word.lstrip("-").replace("-", "_"), names, synonyms)
     return re.sub(r"'(\w+)'", lambda found: repr(option(found[1])), hint)
 

@@ -328,8 +328,9 @@ def unknown_field(
     name: object, known_names: Iterable[str], remedy: str = "", *, algorithm: str = DEFAULT
 ) -> UnknownName:
     """The error for `name`, which is none of the known names of the fields of a run of `algorithm`."""
+    names = list(known_names)
     others = [f"{other!r}" for other, config in ALGORITHMS.items() if name in settings(config)]
-    if others:
+    if others and not {*SYNONYMS.get(str(name), ())} & {*names}:
         return UnknownName(f"{name} is a field of {' and '.join(others)}, and not of this run's algorithm, "
                            f"{algorithm!r}. A run that has it: wb.launch(..., algorithm={others[0]}).")
-    return UnknownName.among("hyperparameter", name, known_names, remedy, SYNONYMS)
+    return UnknownName.among("hyperparameter", name, names, remedy, SYNONYMS)
