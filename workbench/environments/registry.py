@@ -245,7 +245,9 @@ def _spec(name: str) -> Any:
     atari = {known.removeprefix("ALE/"): known for known in ids if known.startswith("ALE/")}
     games = {word: known for short, known in atari.items() for word in (short, short[:-3], short[:-3].lower())}
     raise UnknownName.among("environment", name, [*ids, *_factories],
-                            "Your own class goes to launch(...) itself, or to register_environment.", games)
+                            "Your own class goes to launch(...) itself, or to register_environment. Processes of a run "
+                            "do not see what gymnasium.register added here; give 'module:Name-v0' where a module does "
+                            "it.", games)
 
 
 def known_ids() -> Mapping[str, Any]:
