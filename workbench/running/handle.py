@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Unpack
 
@@ -59,7 +60,7 @@ class Run:
     def __init__(
         self, directory: RunDirectory, status: RunStatus | None = None, *, following: remote.Following | None = None
     ) -> None:
-        self._directory = checked(directory)
+        self._directory = directory = replace(directory, created=checked(directory).read()["created"])
         self._following = following  # kept for as long as this handle is
         self._control = Control(directory, kept=following)
         self._reader = MetricsReader(directory.metrics)
