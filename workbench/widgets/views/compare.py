@@ -91,6 +91,12 @@ def compare(
     return Comparison(metric, axis, float(smoothing), curves, tunes, _differences(fields), labels)
 
 
+def differences(runs: Compared) -> pd.DataFrame:
+    """The fields in which the runs differ, as `Comparison.differences`. Raises InvalidInput, RunNotFound."""
+    by_name = _labelled(_directories(_listed(runs)))
+    return _differences({name: _fields(directory) for name, directory in by_name.items()})
+
+
 class Comparison:
     """Several runs side by side; shows itself in a notebook's cell.
 
