@@ -45,6 +45,7 @@ POLL_LEARNER_S = 0.5
 PUBLISH_S = 1.0
 COMMAND_S = 30.0  # the learner obeys between two updates
 _TURN_TO_COMMAND_S = 8.0  # with COMMAND_S less than the time that a client waits
+_BY_HAND = "paused by hand"
 _OUTCOME_S = 10.0  # for attempts to write the run's outcome to a full disk
 
 
@@ -146,9 +147,14 @@ class Supervisor:
             self.ask_learner("pause" if paused else "resume")
             self._poll_learner()  # so that the next status is not of the time before
             with self._guard:
-                self._hold("paused by hand" if paused else None)
+                self._hold(_BY_HAND if paused else None)
             self.event("pause" if paused else "resume", "paused" if paused else "training goes on")
         self._wake.set()
+
+    @property
+    def paused_by_itself(self) -> str:
+        """Why the run has paused itself; "" if it has not."""
+        return "" if self._paused in (None, _BY_HAND) else str(self._paused)
 
     def _hold(self, why: str | None) -> None:
         """Set the reason why training is paused, or (None) that it goes on; in the run's files, too."""
