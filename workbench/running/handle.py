@@ -26,7 +26,7 @@ from workbench.errors import (
 from workbench.metrics import COUNTERS, MetricsReader
 from workbench.metrics.collapse import LEAST_EPISODES
 from workbench.metrics.flights import Flights
-from workbench.metrics.meanings import described
+from workbench.metrics.meanings import SYNONYMS, described
 from workbench.metrics.status import RunStatus
 from workbench.playing.watch import Watching
 from workbench.rundir import RunDirectory
@@ -48,8 +48,6 @@ if TYPE_CHECKING:
     from workbench.running.card.card import Card
 
 _STOP_MARGIN_S = 20.0  # for the actors and the supervisor itself, after the learner's last checkpoint
-_METRICS = {"reward": "episode_return", "return": "episode_return", "returns": "episode_return",
-            "score": "episode_score", "fps": "frames_per_second", "sps": "steps_per_second", "lr": "learning_rate"}
 _ONE_METRIC = "Give one name a call: run.metrics('episode_return'). run.metric_names lists the names."
 FRESH_S = 2.0  # age below which a repr reads no newer status
 
@@ -130,7 +128,7 @@ class Run:
             raise WrongType(f"metrics({name!r:.100}): {_ONE_METRIC}")
         names = {*self.metric_names, *described(type(self.config.hyperparameters))}
         if name not in names:
-            raise UnknownName.among("metric", name, names, "run.metric_names lists those recorded.", _METRICS)
+            raise UnknownName.among("metric", name, names, "run.metric_names lists those recorded.", SYNONYMS)
         return pd.DataFrame(self._reader.series(name))
 
     @property
