@@ -160,23 +160,29 @@ _CALLS = {  # that do what somebody looks for under another name
     "workbench": {
         "presets": "wb.environments('Pong'), which has their presets", "algorithms": "wb.fields('algorithm')",
         "networks": "wb.fields('network')", "train": "wb.launch", "load": "wb.attach", "list": "wb.runs",
+        "make": "wb.launch('CartPole-v1')",
+        **{name: f"wb.launch(..., algorithm={name.lower()!r})" for name in ("PPO", "SAC", "R2D2")},
     },
+    "RunStatus": {"fps": "frames_per_second"}, "Policy": {"predict": "policy.act(observation, reward)"},
     "Run": {
         "evaluate": "wb.evaluate(run)", "rollout": "wb.rollout(run)", "play": "wb.play(run)",
         "export": "wb.export_policy(run, target=...)", "compare": "wb.compare([run, ...])", "save": "run.checkpoint()",
-        "restart": "wb.resume(run)", "panel": "run.dashboard()", "history": "run.metrics('episode_return')",
+        "restart": "wb.resume(run)", "learn": "run.wait(), which waits while it learns",
+        "predict": "wb.load_policy(run, env=...).act", "panel": "run.dashboard()",
+        "history": "run.metrics('episode_return')",
         **dict.fromkeys(("log", "logs"), "run.events, or the files in run.path / 'logs'"),
         **{name: f"run.status.{name}" for name in ("frames", "steps", "updates", "episodes", "episode_return")},
     },
 }  # fmt: skip
 
 
-def missing_attribute(owner: object, name: str) -> AttributeError:
+def missing_attribute(owner: object, name: str, call: str = "") -> AttributeError:
     """The error for an attribute that `owner`, an object or a module, does not have, with the call that does the same,
-    or the nearest one."""
+    by default that of _CALLS, or the nearest one."""
     whose = f"module {owner.__name__!r}" if inspect.ismodule(owner) else f"{type(owner).__name__}"
     public = [known for known in dir(owner if inspect.ismodule(owner) else type(owner)) if not known.startswith("_")]
-    call = _CALLS.get(owner.__name__ if inspect.ismodule(owner) else type(owner).__name__, {}).get(name)
+    calls = _CALLS.get(owner.__name__ if inspect.ismodule(owner) else type(owner).__name__, {})
+    call = call or calls.get(name, "")
     hint = f" Did you mean {call}?" if call else "" if name.startswith("_") else nearest(name, public)
     return AttributeError(f"{whose} has no attribute {name!r}.{hint}", name=name, obj=owner)
 

@@ -70,6 +70,20 @@ def test_arguments_that_do_not_fit_are_named(run: wb.Run, call: Callable[[Any], 
     assert isinstance(refusal.value, TypeError)
 
 
+@pytest.mark.parametrize(("ask", "call"), [
+    (lambda run: run.learn, "run.wait()"), (lambda run: run.predict, "wb.load_policy(run, env=...).act"),
+    (lambda run: run.status.fps, "frames_per_second"),
+    (lambda run: run.config.learning_rate, "config['learning_rate']"),
+    (lambda run: run.hyperparameters.learning_rate, "table['learning_rate']"), (lambda run: wb.make, "wb.launch("),
+    (lambda run: wb.PPO, "wb.launch(..., algorithm='ppo')"),
+])  # fmt: skip
+def test_an_attribute_that_is_not_there_comes_with_what_does_the_same(
+    run: wb.Run, ask: Callable[[Any], object], call: str
+) -> None:
+    with pytest.raises(AttributeError, match=re.escape(f"Did you mean {call}")):
+        ask(run)
+
+
 def test_a_run_that_has_ended_is_not_watched_and_nothing_is_shown_first(
     run: wb.Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -6,14 +6,14 @@ import dataclasses
 import json
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from workbench.config.algorithms import ALGORITHMS, DEFAULT, unknown_algorithm
 from workbench.config.hyperparameters import DemonstrationsConfig, LearningConfig, ReplayConfig
 from workbench.config.own_algorithm import config_class
 from workbench.config.ports import check_ports
 from workbench.config.settings import SYNONYMS, Setting, setting, settings, validate
-from workbench.errors import InvalidInput, NotLive, OutOfBounds, UnknownName, WorkbenchError
+from workbench.errors import InvalidInput, NotLive, OutOfBounds, UnknownName, WorkbenchError, missing_attribute
 
 # Names of networks. They stand here because validation must not load torch; a test compares them with the registry.
 NETWORKS = (
@@ -260,6 +260,12 @@ class RunConfig:
         return name in self.all_settings()
 
     __iter__ = None  # it is no sequence
+
+    if not TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> Any:
+            known = hasattr(vars(self).get("hyperparameters"), name)
+            raise missing_attribute(self, name, f"config[{name!r}]" if known else "")
 
     @property
     def defaults(self) -> RunConfig:
