@@ -38,6 +38,7 @@ from workbench.errors import (
         ("CartPole-v11", {}, UnknownName, "Did you mean 'CartPole-v1'"),
         ("ALE/Pongg-v5", {}, UnknownName, "Did you mean 'ALE/Pong-v5'"),
         ("Breakout-v5", {}, UnknownName, "Did you mean 'ALE/Breakout-v5'"),  # not Breakout-v4, which is refused
+        ("BreakoutDeterministic-v4", {}, UnknownName, "Did you mean 'ALE/Breakout-v5'"),
         ("breakout", {}, UnknownName, "Did you mean 'ALE/Breakout-v5'"),
         ("Mine-v0", {}, UnknownName, "do not see what gymnasium.register added here; give 'module:Name-v0'"),
         ("CartPole-v1", {"algorithm": "vtrce"}, UnknownName, "Did you mean 'vtrace'"),
