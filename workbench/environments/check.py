@@ -42,7 +42,6 @@ class Checked:
         absent: rows of agents that were out while their game went on.
         frames: drawn frames; 0 if nothing draws (vector observations, or a missing package).
         left_out: members of the observation that are words, which networks do not get.
-        outside: what of an observation is not in its declared space, though a run takes it; "" if all is.
     """
 
     steps: int = 0
@@ -52,7 +51,6 @@ class Checked:
     absent: int = 0
     frames: int = 0
     left_out: tuple[str, ...] = ()
-    outside: str = ""
 
     @property
     def notes(self) -> tuple[str, ...]:
@@ -60,14 +58,10 @@ class Checked:
         endless = (f"no episode ended in {self.steps:,} steps, so nothing about ends was tested: more steps= may see "
                    "one; a run whose episodes never end has no returns (gymnasium.wrappers.TimeLimit cuts them off)")
         words = f"networks do not get {', '.join(self.left_out)}, which are words"
-        outside = (f"{self.outside}; a run trains on it as it is, as float32: mend the observation or its space, or "
-                   "scale it by wb.launch(..., normalize_observations=True)")
-        return (*([endless] if not self.episodes else []), *([words] if self.left_out else []),
-                *([outside] if self.outside else []))
+        return (*([endless] if not self.episodes else []), *([words] if self.left_out else []))
 
     def __repr__(self) -> str:
-        counts = ", ".join(f"{name}={getattr(self, name)}" for name in self.__dataclass_fields__
-                           if name not in ("left_out", "outside"))
+        counts = ", ".join(f"{name}={getattr(self, name)}" for name in self.__dataclass_fields__ if name != "left_out")
         return "\n".join([f"Checked({counts})", *(f"Note: {note}." for note in self.notes)])
 
 
@@ -217,7 +211,7 @@ def check_environment(
                     "with 2 threads the trajectory must be the same as with 1")
     takes_show = callable(make_env) and _takes(make_env, "show")
     counts.frames = _check_rendering(build, trajectory, seed, keeps_endings=takes_show)
-    counts.outside = _check_single(make_env, dict(options or {}), steps, seed)
+    _check_single(make_env, dict(options or {}), steps, seed)
     counts.left_out = getattr(env, "left_out", ())
     return counts
 
@@ -287,29 +281,27 @@ def _check_spec(env: VectorEnvironment, num_envs: int) -> None:
     _rule(env.fps > 0, "fps", f"must be above 0, is {env.fps}")
 
 
-def _check_single(make_env: str | Callable[..., Any], options: dict[str, Any], steps: int, seed: int) -> str:
-    """What of a single Gymnasium environment's observations is not in the declared space; "" if all is.
+def _check_single(make_env: str | Callable[..., Any], options: dict[str, Any], steps: int, seed: int) -> None:
+    """Checks that the vector adapter does not make, on a single Gymnasium environment.
 
-    Raises EnvironmentFailed for one that can draw and does not.
+    Observations must lie in the declared space, and an environment that can draw must draw.
     """
     import gymnasium
 
     label, factory = _named(make_env)
-    outside = ""
     for draws in (False, True):
         call = factory_call(label, options, factory=factory, draws=draws)
         if call is None or _takes(call, "num_envs"):
-            return ""
+            return
         with contextlib.suppress(MissingPackage) if draws else contextlib.nullcontext():
             env = called(label, 0, "constructor", call)
             if not isinstance(env, gymnasium.Env):
-                return ""
+                return
             with contextlib.closing(env):
                 if draws:
                     _check_draws(env, label)
                 else:
-                    outside = _outside_spaces(env, steps, seed)
-    return outside
+                    _check_spaces(env, steps, seed)
 
 
 def _check_draws(env: Any, label: str) -> None:
@@ -322,29 +314,28 @@ def _check_draws(env: Any, label: str) -> None:
           "render() gave None, though metadata['render_modes'] has 'rgb_array' and the environment was made with it")
 
 
-def _outside_spaces(env: Any, steps: int, seed: int) -> str:
-    """The first observation that is not in the declared space, in words; "" if all are."""
+def _check_spaces(env: Any, steps: int, seed: int) -> None:
+    """Observations must lie in the declared space."""
     env.action_space.seed(seed)
     observation, _ = env.reset(seed=seed)
     for _ in range(steps):
-        if outside := _outside(env.observation_space, observation, ""):
-            return outside
+        _check_inside(env.observation_space, observation, "")
         observation, _, terminated, truncated, _ = env.step(env.action_space.sample())
         if terminated or truncated:
             observation, _ = env.reset()
-    return ""
 
 
-def _outside(space: Any, observation: Any, name: str) -> str:
-    """The member of `observation` that is not in `space`, in words; "" if all are."""
+def _check_inside(space: Any, observation: Any, name: str) -> None:
+    """`observation` must be in `space`; the error names the member that is not."""
     if space.contains(observation):
-        return ""
+        return
     inner = getattr(space, "spaces", None)
     for key, member in inner.items() if isinstance(inner, Mapping) else enumerate(inner or ()):
         with contextlib.suppress(KeyError, IndexError, TypeError):
-            if found := _outside(member, observation[key], f"{name}/{key}" if name else str(key)):
-                return found
-    return f"an observation{f' {name!r}' if name else ''} ({_described(observation)}) is not in {space}"
+            _check_inside(member, observation[key], f"{name}/{key}" if name else str(key))
+    what = f"an observation{f' {name!r}' if name else ''} ({_described(observation)})"
+    _rule(False, "observation space", f"{what} is not in {space}. Mend the observation or its space. A run takes such "
+          "numbers as they are, as float32, and says nothing; normalize_observations=True scales them")
 
 
 def _described(observation: Any) -> str:
