@@ -173,6 +173,7 @@ EXAMPLES = {
     "Sweep.panel": "sweep.panel()",
     "Sweep.path": "sweep.path",
     "Sweep.resume": "sweep.resume(trials=40, parallel=2)",
+    "Sweep.runs": "wb.compare(sweep.runs)",
     "Sweep.space": 'sweep.space["learning_rate"]',
     "Sweep.state": "sweep.state",
     "Sweep.status": "sweep.status.best_value",

@@ -102,16 +102,16 @@ class InvalidInput(WorkbenchError, ValueError):
     """An argument of the caller is wrong."""
 
 
-def nearest(name: object, names: Iterable[str], synonyms: Mapping[str, str] | None = None) -> str:
+def nearest(name: object, names: Iterable[str], synonyms: Mapping[str, str | list[str]] | None = None) -> str:
     """" Did you mean 'pong'?" with the name among `names` that is like `name`; "" without one.
 
-    A synonym comes first, then a name that is misspelt in one or two letters, one that `name` abbreviates (lr for
-    learning_rate, ent for entropy_cost), and one that is merely similar.
+    A synonym (of several, the first that is known) comes first, then a name that is misspelt in one or two letters,
+    one that `name` abbreviates (lr for learning_rate, ent for entropy_cost), and one that is merely similar.
     """
     word, known = str(name), list(names)
-    synonym = (synonyms or {}).get(word)
+    meant = (synonyms or {}).get(word, [])
     matches = (
-        ([synonym] if synonym and synonym in known else [])
+        [name for name in ([meant] if isinstance(meant, str) else meant) if name in known]
         or _misspelt(word, known)
         or _abbreviated(word, known)
         or difflib.get_close_matches(word, known, n=1, cutoff=0.6)
@@ -145,7 +145,7 @@ class UnknownName(InvalidInput):
     @classmethod
     def among(
         cls, kind: str, name: object, known_names: Iterable[str], remedy: str = "",
-        synonyms: Mapping[str, str] | None = None,
+        synonyms: Mapping[str, str | list[str]] | None = None,
     ) -> UnknownName:
         """The error for `name`, which is none of the known names of a `kind`; `remedy` may say what lists them."""
         names = sorted(set(known_names) - {str(name)})
@@ -161,23 +161,29 @@ _CALLS = {  # that do what somebody looks for under another name
     "workbench": {
         "presets": "wb.environments('Pong'), which has their presets", "algorithms": "wb.fields('algorithm')",
         "networks": "wb.fields('network')", "train": "wb.launch", "load": "wb.attach", "list": "wb.runs",
+        "make": "wb.launch('CartPole-v1')",
+        **{name: f"wb.launch(..., algorithm={name.lower()!r})" for name in ("PPO", "SAC", "R2D2")},
     },
+    "RunStatus": {"fps": "frames_per_second"}, "Policy": {"predict": "policy.act(observation, reward)"},
     "Run": {
         "evaluate": "wb.evaluate(run)", "rollout": "wb.rollout(run)", "play": "wb.play(run)",
         "export": "wb.export_policy(run, target=...)", "compare": "wb.compare([run, ...])", "save": "run.checkpoint()",
-        "restart": "wb.resume(run)", "panel": "run.dashboard()", "history": "run.metrics('episode_return')",
+        "restart": "wb.resume(run)", "learn": "run.wait(), which waits while it learns",
+        "predict": "wb.load_policy(run, env=...).act", "panel": "run.dashboard()",
+        "history": "run.metrics('episode_return')",
         **dict.fromkeys(("log", "logs"), "run.events, or the files in run.path / 'logs'"),
         **{name: f"run.status.{name}" for name in ("frames", "steps", "updates", "episodes", "episode_return")},
     },
 }  # fmt: skip
 
 
-def missing_attribute(owner: object, name: str) -> AttributeError:
+def missing_attribute(owner: object, name: str, call: str = "") -> AttributeError:
     """The error for an attribute that `owner`, an object or a module, does not have, with the call that does the same,
-    or the nearest one."""
+    by default that of _CALLS, or the nearest one."""
     whose = f"module {owner.__name__!r}" if inspect.ismodule(owner) else f"{type(owner).__name__}"
     public = [known for known in dir(owner if inspect.ismodule(owner) else type(owner)) if not known.startswith("_")]
-    call = _CALLS.get(owner.__name__ if inspect.ismodule(owner) else type(owner).__name__, {}).get(name)
+    calls = _CALLS.get(owner.__name__ if inspect.ismodule(owner) else type(owner).__name__, {})
+    call = call or calls.get(name, "")
     hint = f" Did you mean {call}?" if call else "" if name.startswith("_") else nearest(name, public)
     return AttributeError(f"{whose} has no attribute {name!r}.{hint}", name=name, obj=owner)
 
@@ -298,9 +304,11 @@ def checked_arguments(**remedies: str) -> Callable[[Callable[P, R]], Callable[P,
             try:
                 return function(*positional, **keywords)
             except UnknownName as error:  # a field of **fields that is unknown may be an argument of the call, misspelt
-                if error.name in keywords and (own := _misspelt(error.name, set(signature.parameters) - {*keywords})):
-                    raise WrongArguments(f"{function.__name__}(): there is no argument {error.name!r}. Did you mean "
-                                         f"{own[0]!r}?") from None
+                own = _misspelt(error.name, set(signature.parameters) - {*keywords})
+                hint = remedies.get(error.name) or (f"Did you mean {own[0]!r}?" if own else "")
+                if hint and error.name in keywords:
+                    raise WrongArguments(
+                        f"{function.__name__}(): there is no argument {error.name!r}. {hint}") from None
                 raise
 
         return checked
@@ -318,6 +326,8 @@ def _misfit(signature: inspect.Signature, keywords: Iterable[str], remedies: dic
         hint = nearest(unknown[0], names) or (f" {remedies[unknown[0]]}" if unknown[0] in remedies else known)
         return f"there is no argument {unknown[0]!r}.{hint}"
     if remedy := next((text for name, text in remedies.items() if repr(name) in python_says), ""):
+        return f"{python_says}. {remedy}"
+    if not by_keyword and (remedy := remedies.get(names[-1], "") if names else ""):
         return f"{python_says}. {remedy}"
     if takes_any and not by_keyword:
         return f"{python_says}. Give fields by name, such as learning_rate=3e-4."

@@ -12,9 +12,9 @@ import re
 import signal
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from fractions import Fraction
-from typing import Any, Generic, SupportsIndex, TypeVar, overload
+from typing import TYPE_CHECKING, Any, Generic, SupportsIndex, TypeVar, overload
 
-from workbench.errors import NoSuchIndex, UnknownName, WrongType, printable
+from workbench.errors import NoSuchIndex, UnknownName, WrongType, missing_attribute, printable
 
 SMALL = "font-family:sans-serif;font-size:13px"  # of a view with more than a table
 
@@ -66,6 +66,12 @@ class Table(Sequence[Row], Generic[Row]):
             return named(at, "row", {str(getattr(row, "name", "")): row for row in self._rows})
         check_index(at, len(self._rows), "row")
         return self._rows[at]
+
+    if not TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> Any:
+            known = not name.startswith("_") and name in {getattr(row, "name", "") for row in self}
+            raise missing_attribute(self, name, f"table[{name!r}]" if known else "")
 
     def __len__(self) -> int:
         return len(self._rows)

@@ -17,7 +17,9 @@ import pytest
 
 import workbench as wb
 from tests.conftest import SMALL, eventually, processes_of
+from tests.widgets import recorded
 from workbench.__main__ import main
+from workbench.cli.commands import build_parser
 from workbench.cli.parser import APART
 from workbench.cli.values import option, parse_value
 from workbench.config import ALGORITHMS
@@ -71,8 +73,10 @@ def exit_code(arguments: list[str]) -> int:
         (["tune", "nobody", "learning_rate=1e-4"], "there is no run 'nobody'"),
         (["fork", "nobody", "--replay", "learning_rate=1e-4"], "there is no run 'nobody'"),
         (["fork", "nobody", "--replai", "learning_rate=1e-4"], "unrecognized arguments: --replai"),
-        (["fork", "nobody", "--batch-size", "16"], "Did you mean batch_size=16? (see workbench fork --help)"),
-        (["tune", "nobody", "--learning-rate=1e-4"], "Did you mean learning_rate=1e-4? (see workbench tune --help)"),
+        (["compare", "nobody"], "there is no run 'nobody'"),
+        (["metrics", "nobody", "loss"], "there is no run 'nobody'"),
+        (["logs", "nobody"], "there is no run 'nobody'"),
+        (["fields", "learning_rat"], "Did you mean 'learning_rate'? `workbench fields` lists them."),
         (["fork", "nobody@000000000001"], "there is no run 'nobody'"),
         (["tune"], "the following arguments are required: name (see"),
         (["scale", "nobody", "3"], "there is no run 'nobody'"),
@@ -117,6 +121,31 @@ def test_the_help_of_a_command_groups_its_options_and_leaves_none_out() -> None:
     assert re.search(r"--name NAME +of the sweep; default: ", workbench("sweep", "--help").stdout)
     description = workbench("--help").stdout.split("\n\n")[1]
     assert description.endswith("command line.")
+
+
+def test_runs_are_compared_and_read_from_a_shell(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    first, _ = recorded.vtrace("first"), recorded.new("second", "ppo")
+    first.logs.mkdir(exist_ok=True)
+    (first.logs / "learner.log").write_text("all went well\n")
+
+    def said(*arguments: str) -> str:
+        assert exit_code([*arguments]) == 0
+        return capsys.readouterr().out
+
+    together = said("compare", "first", "second")
+    assert re.search(r"^algorithm +vtrace +ppo$", together, re.MULTILINE) and together.startswith("name ")
+    assert "loss" in said("metrics", "first").splitlines()
+    assert said("metrics", "first", "loss").startswith("frames,steps,updates,time_s,value\n")
+    assert said("metrics", "second", "loss") == "frames,steps,updates,time_s,value\n"
+    assert "max_gradient_norm" in said("fields", "ppo") and "ppo" in said("fields", "epochs")
+    assert said("logs", "first") == f"{first.logs / 'learner.log'}\nall went well\n"
+
+
+def test_a_change_is_also_taken_as_an_option() -> None:
+    for words in ("tune --batch-size 16 mine", "tune mine --batch-size=16", "fork --replay mine --batch-size 16",
+                  "resume mine batch_size=16"):
+        parsed = build_parser().parse_args(words.split())
+        assert (parsed.name, parsed.changes) == ("mine", ["batch_size=16"])
 
 
 def test_the_version_is_told() -> None:

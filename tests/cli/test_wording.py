@@ -99,6 +99,19 @@ def test_an_abbreviation_finds_its_field(word: str, field: str) -> None:
     assert message == f"unknown hyperparameter {word!r}. Did you mean {field!r}?"
 
 
+@pytest.mark.parametrize(("algorithm", "word", "field"), [
+    ("ppo", "n_steps", "unroll_length"), ("ppo", "grad_clip", "max_gradient_norm"), ("ppo", "workers", "actors"),
+    ("ppo", "ent_coef", "entropy_cost"), ("sac", "ent_coef", "first_temperature"), ("awr", "alpha", "temperature"),
+    ("sac", "temperature", "first_temperature"), ("sac", "tau", "target_share"), ("r2d2", "burn_in_length", "burn_in"),
+    ("r2d2", "tau", "target_update_period"), ("sac", "train_freq", "replay_ratio"), ("ppo", "cuda", "device"),
+])  # fmt: skip
+def test_a_word_of_other_libraries_leads_to_the_field_that_the_algorithm_has(
+    algorithm: str, word: str, field: str
+) -> None:
+    with pytest.raises(UnknownName, match=rf"^unknown hyperparameter '{word}'\. Did you mean '{field}'\?"):
+        RunConfig.build("CartPole-v1", algorithm=algorithm, **{word: 1.0})
+
+
 @pytest.mark.parametrize(("algorithm", "field", "whose"), [
     ("ppo", "rho_clip", "'vtrace'"), ("ppo", "replay_ratio", "'r2d2' and 'sac'"), ("vtrace", "kl_bound", "'vmpo'"),
 ])  # fmt: skip

@@ -73,6 +73,10 @@ def test_a_larger_batch_is_advised_only_where_max_batch_bounds_it():
     assert "max_batch" in said and "envs_per_actor" not in said
 
 
+def test_nothing_is_hinted_at_before_anything_was_measured():
+    assert hint(dict.fromkeys(QUIET, 0.0), on_cpu=True, parameters=10**6) == ""
+
+
 def test_no_end_of_an_episode_is_said_after_the_longest_game_of_atari():
     assert not without_end(steps=26_999 * 8, episodes=0, environments=8)
     assert not without_end(steps=27_000 * 8, episodes=1, environments=8)

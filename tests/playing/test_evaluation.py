@@ -191,7 +191,7 @@ def test_a_wrong_protocol_is_refused(
 
 def test_no_episodes_are_not_the_usual_number(pong: Checkpoint) -> None:
     with pytest.raises(OutOfBounds, match="episodes=0"):
-        wb.evaluate(pong, episodes=0)
+        wb.evaluate("no-such-run", episodes=0)  # before a checkpoint is looked for
 
 
 def test_what_is_not_atari_has_no_protocol(tmp_path: Path) -> None:

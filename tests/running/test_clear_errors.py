@@ -40,7 +40,8 @@ def run(home: Path) -> wb.Run:
 
 
 @pytest.mark.parametrize(("call", "text"), [
-    (lambda run: run.metrics(), r"^metrics\(\): missing .*'name'\. run\.metric_names lists the names\.$"),
+    (lambda run: run.metrics(), r"^metrics\(\): missing .*'name'\. Give one .* run\.metric_names lists the names\.$"),
+    (lambda run: run.metrics("loss", "entropy"), r"^metrics\(\): too many .*\. Give one name a call: run\.metrics\("),
     (lambda run: run.wait(second=3), r"^wait\(\): there is no argument 'second'\. Did you mean 'seconds'\?$"),
     (lambda run: run.wait(3), r"^wait\(\): too many positional arguments\. Give arguments by name: frames=\.\.\., "),
     (lambda run: run.checkpoint(colour=3), r"there is no argument 'colour'\. Known: replay, timeout_s\.$"),
@@ -58,6 +59,7 @@ def run(home: Path) -> wb.Run:
     (lambda run: wb.Sweep.stop(run, timeout=3), r"^stop\(\): there is no argument 'timeout'\. .* 'timeout_s'\?$"),
     (lambda run: wb.launch("CartPole-v1", nmae="x"),
      r"^launch\(\): there is no argument 'nmae'\. Did you mean 'name'\?$"),
+    (lambda run: wb.launch("CartPole-v1", exp_name="x"), r"^launch\(\): there is no argument 'exp_name'.*'name'\?$"),
     (lambda run: wb.sweep("CartPole-v1", space={"learning_rate": (1e-4, 1e-2)}, trial=3),
      r"^sweep\(\): there is no argument 'trial'\. Did you mean 'trials'\?$"),
     (lambda run: wb.sweep(), r"^sweep\(\): missing .*'environment'\. Give its name: wb.sweep\('CartPole-v1', space="),
@@ -66,6 +68,20 @@ def test_arguments_that_do_not_fit_are_named(run: wb.Run, call: Callable[[Any], 
     with pytest.raises(WrongArguments, match=text) as refusal:
         call(run)
     assert isinstance(refusal.value, TypeError)
+
+
+@pytest.mark.parametrize(("ask", "call"), [
+    (lambda run: run.learn, "run.wait()"), (lambda run: run.predict, "wb.load_policy(run, env=...).act"),
+    (lambda run: run.status.fps, "frames_per_second"),
+    (lambda run: run.config.learning_rate, "config['learning_rate']"),
+    (lambda run: run.hyperparameters.learning_rate, "table['learning_rate']"), (lambda run: wb.make, "wb.launch("),
+    (lambda run: wb.PPO, "wb.launch(..., algorithm='ppo')"),
+])  # fmt: skip
+def test_an_attribute_that_is_not_there_comes_with_what_does_the_same(
+    run: wb.Run, ask: Callable[[Any], object], call: str
+) -> None:
+    with pytest.raises(AttributeError, match=re.escape(f"Did you mean {call}")):
+        ask(run)
 
 
 def test_a_run_that_has_ended_is_not_watched_and_nothing_is_shown_first(
@@ -80,8 +96,15 @@ def test_a_run_that_has_ended_is_not_watched_and_nothing_is_shown_first(
 def test_an_error_inside_a_call_is_not_taken_for_its_arguments(run: wb.Run) -> None:
     with pytest.raises(UnknownName):
         run.metrics("los")
-    with pytest.raises(UnknownName, match="'loss'"):
+    with pytest.raises(WrongType, match=r"^metrics\(\['loss'\]\): Give one name a call"):
         run.metrics(["loss"])  # type: ignore[arg-type]
+
+
+def test_a_metric_that_is_not_recorded_yet_has_no_rows(run: wb.Run) -> None:
+    assert "kl_cost" not in run.metric_names and "evaluation_return" not in run.metric_names
+    for name in ("kl_cost", "evaluation_return"):
+        table = run.metrics(name)
+        assert len(table) == 0 and list(table.columns) == list(run.metrics("loss").columns)
 
 
 def test_a_checkpoint_is_found_by_position_and_by_the_name_of_its_folder(run: wb.Run) -> None:

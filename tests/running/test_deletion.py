@@ -55,6 +55,18 @@ def test_handles_and_names_of_a_deleted_run_say_so(home: Path) -> None:
     assert other.status.frames > 0
 
 
+def test_a_handle_of_a_deleted_run_is_not_that_of_the_next_run_of_its_name(home: Path) -> None:
+    same = wb.attach(recorded.vtrace("old").path)
+    wb.attach("old").delete()
+    after = wb.attach(recorded.vtrace("old").path)
+    after.directory.write(created=after.directory.read()["created"] + 1)
+    for look in (lambda: same.status, lambda: same.config, lambda: same.checkpoints, lambda: same.metrics("loss"),
+                 same.stop, same.delete, same.wait, same.checkpoint, lambda: wb.attach(same), lambda: same.events):
+        with pytest.raises(RunNotFound, match=r"old is another run now: .* wb\.attach\('old'\) takes the new one\.$"):
+            look()
+    assert wb.attach("old").status.frames > 0
+
+
 @pytest.mark.parametrize("file", ["lock", "start.lock"])
 def test_a_run_that_is_alive_or_being_started_is_refused(home: Path, file: str) -> None:
     directory = recorded.vtrace("busy")

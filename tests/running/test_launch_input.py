@@ -38,7 +38,9 @@ from workbench.errors import (
         ("CartPole-v11", {}, UnknownName, "Did you mean 'CartPole-v1'"),
         ("ALE/Pongg-v5", {}, UnknownName, "Did you mean 'ALE/Pong-v5'"),
         ("Breakout-v5", {}, UnknownName, "Did you mean 'ALE/Breakout-v5'"),  # not Breakout-v4, which is refused
+        ("BreakoutDeterministic-v4", {}, UnknownName, "Did you mean 'ALE/Breakout-v5'"),
         ("breakout", {}, UnknownName, "Did you mean 'ALE/Breakout-v5'"),
+        ("Mine-v0", {}, UnknownName, "do not see what gymnasium.register added here; give 'module:Name-v0'"),
         ("CartPole-v1", {"algorithm": "vtrce"}, UnknownName, "Did you mean 'vtrace'"),
         ("CartPole-v1", {"algorithm": "PPO"}, UnknownName, "Did you mean 'ppo'"),
         ("CartPole-v1", {"algorithm": "DQN"}, UnknownName, "Did you mean 'r2d2'"),
@@ -108,8 +110,13 @@ def test_code_that_cannot_travel_is_refused(home: Path) -> None:
         lock.acquire()
         return gymnasium.make("CartPole-v1")
 
-    with pytest.raises(InvalidInput, match="cannot be sent to another process"):
-        wb.launch(factory)
+    class Locked(gymnasium.Env):
+        def step(self, action: Any) -> Any:
+            lock.acquire()
+
+    for own in (factory, Locked):
+        with pytest.raises(InvalidInput, match="cannot be sent to another process: lock: cannot pickle"):
+            wb.launch(own)
     assert len(wb.runs()) == 0
 
 

@@ -270,6 +270,8 @@ def test_a_slip_in_a_variation_is_said(home: Path, capsys: pytest.CaptureFixture
         said, "Slip begins with the defaults of its class. ppo has the preset 'classic' for CartPole-v1: "
               "preset='classic' takes it, and preset='none' leaves out this line."]
     checked_config("CartPole-v1", PPO, None, "none", (), {})
+    with pytest.raises(UnknownName):
+        checked_config("CartPole-v1", type("Own", (PPO,), {}), None, None, (), {"learning_rat": 1e-3})
     assert capsys.readouterr().out == ""
     with pytest.raises(InvalidInput, match=r"Flat derives from PPO, .* Write class Config\(PPO\.Config\)"):
         wb.check_algorithm(Flat)
@@ -401,7 +403,7 @@ class ActsWrong(ReturnsWrong):
 
 @pytest.mark.full
 @pytest.mark.parametrize(("algorithm", "said"), [
-    (ReturnsWrong, r"Loss\.scalars\['odd'\] is a detached scalar, not 3\.0"),
+    (ReturnsWrong, r"Loss\.scalars\['odd'\] must be a detached scalar tensor, not 3\.0"),
     (ActsWrong, r"gives actions as an int64 tensor of shape \((\d+),\), not an int64 tensor of shape \(\1, 1\)"),
 ])
 def test_what_breaks_a_rule_in_the_run_ends_it_with_a_checkpoint(home: Path, algorithm: type, said: str) -> None:

@@ -70,8 +70,9 @@ def test_of_json_only_what_a_field_can_be_is_kept() -> None:
         assert RunStatus.from_json(data, name="mine") == RunStatus("mine")
 
 
-def test_a_status_of_a_learner_that_stands_still_keeps_all_but_its_speeds() -> None:
-    status = LearnerStatus(frames=5, frames_per_second=2.0, actors=(ActorStatus(0, steps=4, steps_per_second=1.0),))
+def test_a_status_of_a_learner_that_stands_still_keeps_all_but_its_speeds_and_hint() -> None:
+    actors = (ActorStatus(0, steps=4, steps_per_second=1.0),)
+    status = LearnerStatus(frames=5, frames_per_second=2.0, hint="more actors", actors=actors)
     assert status.standing_still() == LearnerStatus(frames=5, actors=(ActorStatus(0, steps=4),))
 
 

@@ -15,7 +15,7 @@ import pytest
 import vl_convert
 
 import workbench as wb
-from tests.widgets import recorded
+from tests.widgets import recorded, swept
 from workbench import rundir
 from workbench.errors import InvalidInput, OutOfBounds, RunNotFound, StorageFailed, UnknownName, WrongArguments
 from workbench.metrics import MetricsReader, MetricsWriter, Progress
@@ -297,7 +297,8 @@ def test_runs_without_the_metric_are_left_out_and_named(
         (["pong-1", "pong-3"], "loss", {}, RunNotFound, r"no run 'pong-3'.*Did you mean 'pong-[12]'"),
         (["pong-1", "pong-2"], "los", {}, UnknownName,
          r"unknown metric 'los'\. Did you mean 'loss'\? pong-1, pong-2 do not have it"),
-        (["new"], "loss", {}, UnknownName, r"new does not have it\. Nothing was recorded by new\.$"),
+        (["pong-1"], "rollout/ep_rew_mean", {}, UnknownName, "Did you mean 'episode_return_mean'?.*run.metric_names"),
+        (["new"], "loss", {}, UnknownName, r"new does not have it\. Nothing was recorded by new\."),
         ("pong-1", "pong-2", {}, UnknownName, r"is a run. Give several runs as a list: wb\.compare\(\[run_a, run_b\]"),
         (["pong-1"], "loss", {"axis": "frame"}, UnknownName, "unknown axis 'frame'. Did you mean 'frames'"),
         (["pong-1"], "loss", {"smoothing": 2}, OutOfBounds, r"smoothing=2 is out of bounds: it must lie in \[0, 0.5\]"),
@@ -357,3 +358,10 @@ def test_a_cell_shows_the_chart_with_its_controls_and_the_differences(both: Comp
     assert set(bundle) == {"text/html", "image/png", "text/plain"} and "burn_in" in bundle["text/html"]
     assert repr(both).startswith("Comparison(episode_return of pong-1, pong-2: they differ in ")
     both.view.close()
+
+
+def test_the_runs_of_a_sweep_are_compared_by_one_call(home: Path) -> None:
+    sweep = swept.by_hand()
+    assert compare(sweep.runs).runs == ("mine-1",)  # the only one of its runs that is there
+    with pytest.raises(InvalidInput, match=r"is no run\. .* Those of a sweep are sweep\.runs\.$"):
+        compare(sweep)  # type: ignore[arg-type]

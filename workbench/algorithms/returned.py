@@ -43,6 +43,12 @@ def _tensor(dtype: str, shape: tuple[int, ...]) -> str:
     return f"{'an' if dtype.startswith('i') else 'a'} {dtype} tensor of shape {shape}"
 
 
+def _scalar_remedy(value: Any) -> str:
+    if not isinstance(value, Tensor):
+        return ". Leave it a tensor, value.detach(), or make it one: torch.tensor(value)"
+    return " with a gradient: .detach()" if value.requires_grad else ". Take a mean or a sum"
+
+
 def check_act(returned: Any, *, algorithm: Algorithm, rows: int) -> None:
     """Raises AlgorithmFailed for what `act` may not return for `rows` environments."""
     rule(isinstance(returned, tuple) and len(returned) == 2 and isinstance(returned[1], Mapping),
@@ -71,9 +77,7 @@ def check_loss(loss: Any, *, algorithm: Algorithm, batch: Batch) -> None:
          f"tensors by name, not {said_of(loss.scalars)} and {said_of(loss.samples)}.")
     for name, value in loss.scalars.items():
         rule(isinstance(name, str) and _is_detached(value, ()),
-             f"Loss.scalars[{name!r}] is a detached scalar tensor, not {said_of(value)}"
-             f"{' with a gradient: .detach()' if isinstance(value, Tensor) and value.requires_grad else ''}"
-             f"{'' if isinstance(value, Tensor) else '. Leave it a tensor: value.detach()'}.")
+             f"Loss.scalars[{name!r}] must be a detached scalar tensor, not {said_of(value)}{_scalar_remedy(value)}.")
     unrolls = (batch.reward.shape[1],)
     rule(loss.priorities is None or _is_detached(loss.priorities, unrolls),
          f"Loss.priorities are detached, one for each unroll, {unrolls}, not {said_of(loss.priorities)}.")

@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from workbench import imports
+from workbench.cli import reading_commands
 from workbench.cli.parser import APART, Parser, add_run_options, add_version
 from workbench.cli.sweep_commands import add_sweep_options, add_sweeps_options, parsed_space, sweeps, wait_for
 from workbench.cli.values import (
@@ -103,6 +104,13 @@ def build_parser() -> argparse.ArgumentParser:
     rescue.add_argument("--name", dest="new_name", metavar="NAME",
                         help="of the new run; default: the first free one, such as pong-r2d2-1-fork-1")
     add("runs", _runs, "list all runs")
+    compare = add("compare", reading_commands.compare, "list some runs, and the fields in which they differ")
+    compare.add_argument("runs", nargs="+", metavar="RUN", help="names or directories of runs")
+    metrics = _add_name(add("metrics", reading_commands.metrics, "print the names of a run's metrics, or one as CSV"))
+    metrics.add_argument("metric", nargs="?", help="such as episode_return; default: list their names")
+    fields = add("fields", reading_commands.fields, "list the fields of runs: default, bounds, meaning, source")
+    fields.add_argument("field", nargs="?", metavar="NAME", help="an algorithm, run, or a field; default: all")
+    _add_name(add("logs", reading_commands.logs, "print the path and the last lines of each log of a run"))
     listed = add("environments", _environments, "list the environments, and how to install missing ones")
     listed.add_argument("pattern", nargs="?", help="a family such as football/, or a part of a name")
     add("machine", _machine, "show this machine, and the defaults of runs that follow from it")
@@ -255,8 +263,7 @@ def _launch(args: argparse.Namespace) -> None:
 def _runs(args: argparse.Namespace) -> None:
     from workbench.running.listing import runs
 
-    width = shutil.get_terminal_size().columns if sys.stdout.isatty() else None
-    _say(args, runs().text(width))
+    _say(args, runs().text(reading_commands.width()))
 
 
 def _environments(args: argparse.Namespace) -> None:

@@ -25,15 +25,17 @@ _GROUPS: dict[str, tuple[str, ...]] = {
     "checkpoints": ("checkpoint_interval_s", "keep_checkpoints", "exact_resume_updates"),
 }  # fmt: skip
 _ELSEWHERE = "where it runs, and how fast"
-_NUMBERS = "Numbers may be written as 2e7, 20M or 20_000_000."
-_SYNONYMS = {"list": "runs", "ls": "runs", "ps": "runs", "rm": "delete", "kill": "stop"}
+_NUMBERS = ("Numbers may be written as 2e7, 20M or 20_000_000. Defaults are those of the first algorithm that has the "
+            "field; workbench fields has those of each, and a preset of the environment may have others.")
+_SYNONYMS = {"list": "runs", "ls": "runs", "ps": "runs", "rm": "delete", "kill": "stop", "log": "logs",
+             "diff": "compare", "events": "logs"}
 _CHOICE = re.compile(r"invalid choice: '(.*)' \(choose from (.*)\)")
 
 
 def _nearest_option(word: str, options: Iterable[str]) -> str:
     """" Did you mean '--discount'?" for an option that is none of these; "" without one that is like it."""
     names = [name.removeprefix("--").replace("-", "_") for name in options if name.startswith("--")]
-    synonyms = {synonym: field.strip("_") for synonym, field in SYNONYMS.items()}
+    synonyms = {word: [field.strip("_") for field in fields] for word, fields in SYNONYMS.items()}
     hint = nearest(word.lstrip("-").replace("-", "_"), names, synonyms)
     return re.sub(r"'(\w+)'", lambda found: repr(option(found[1])), hint)
 
@@ -65,21 +67,26 @@ class Parser(argparse.ArgumentParser):
         return parsed
 
     def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
-        """Takes FIELD=VALUE behind options, too: argparse fills a list of words only from the first row of them."""
-        parsed, rest = super().parse_known_args(args, namespace)
+        """Takes FIELD=VALUE behind options, too, and --field VALUE for it: argparse fills a list of words only from the
+        first row of them."""
+        takes_changes = args is not None and any(action.dest == "changes" for action in self._actions)
+        parsed, rest = super().parse_known_args(self._as_changes(args) if takes_changes else args, namespace)
         if hasattr(parsed, "changes"):
-            self._refuse_fields(rest)
             parsed.changes = [*parsed.changes, *(word for word in rest if not word.startswith("-"))]
             rest = [word for word in rest if word.startswith("-")]
         return parsed, rest
 
-    def _refuse_fields(self, words: Sequence[str]) -> None:
-        """Refuses fields that are written as options, such as --batch-size 16, where batch_size=16 is one."""
-        fields = {option(name): name for name in all_settings()}
-        for word, behind in zip(words, [*words[1:], ""], strict=False):
-            name, _, value = word.partition("=")
+    def _as_changes(self, words: Iterable[str]) -> list[str]:
+        """The words, with batch_size=16 at the end for --batch-size 16 or --batch-size=16."""
+        fields = {option(name): name for name in all_settings() if option(name) not in self.options()}
+        others, changes, rest = list[str](), list[str](), iter(words)
+        for word in rest:
+            name, equals, value = word.partition("=")
             if name in fields:
-                self.error(f"unrecognized arguments: {word}. Did you mean {fields[name]}={value or behind or 'VALUE'}?")
+                changes.append(f"{fields[name]}={value if equals else next(rest, '')}")
+            else:
+                others.append(word)
+        return [*others, *changes]
 
     def options(self) -> Sequence[str]:
         """All options, such as --actors."""

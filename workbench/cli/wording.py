@@ -15,6 +15,7 @@ COMMANDS = {
     "run.checkpoint": "workbench checkpoint {run} {flags}",
     "run.fork": "workbench fork {run} {fields}",
     "run.hyperparameters": "workbench tune {run}",
+    "run.metric_names": "workbench metrics {run}",
     "run.rescue": "workbench rescue {run} {fields}",
     "run.scale": "workbench scale {run} {values}",
     "run.share": "workbench share {run}",
@@ -34,6 +35,7 @@ COMMANDS = {
     "wb.attach_sweep.resume": "workbench sweeps {sweep} --resume",
     "wb.attach_sweep.stop": "workbench sweeps {sweep} --stop",
     "wb.environments": "workbench environments",
+    "wb.fields": "workbench fields {subject}",
     "wb.launch": "workbench launch {environment} {options}",
     "wb.resume": "workbench resume {run} {fields}",
     "wb.rollout": "workbench rollout {run} {options}",
@@ -67,7 +69,7 @@ def _command(call: str, run: str | None) -> str | None:
     subject = subject and shlex.quote(subject)
     return command.format(
         run=subject or (shlex.quote(run) if run else "NAME"), sweep=subject or "NAME",
-        environment=subject or "ENVIRONMENT",
+        environment=subject or "ENVIRONMENT", subject=subject or "",
         fields=" ".join(f"{name}={value}" for name, value in keywords.items()),
         values=" ".join(keywords.values()),
         options=" ".join(f"--{name.replace('_', '-')} {value}" for name, value in keywords.items()),

@@ -6,14 +6,14 @@ import dataclasses
 import json
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from workbench.config.algorithms import ALGORITHMS, DEFAULT, unknown_algorithm
 from workbench.config.hyperparameters import DemonstrationsConfig, LearningConfig, ReplayConfig
 from workbench.config.own_algorithm import config_class
 from workbench.config.ports import check_ports
 from workbench.config.settings import SYNONYMS, Setting, setting, settings, validate
-from workbench.errors import InvalidInput, NotLive, OutOfBounds, UnknownName, WorkbenchError
+from workbench.errors import InvalidInput, NotLive, OutOfBounds, UnknownName, WorkbenchError, missing_attribute
 
 # Names of networks. They stand here because validation must not load torch; a test compares them with the registry.
 NETWORKS = (
@@ -261,6 +261,12 @@ class RunConfig:
 
     __iter__ = None  # it is no sequence
 
+    if not TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> Any:
+            known = hasattr(vars(self).get("hyperparameters"), name)
+            raise missing_attribute(self, name, f"config[{name!r}]" if known else "")
+
     @property
     def defaults(self) -> RunConfig:
         """The configuration of this environment and algorithm in which all other fields have their defaults."""
@@ -328,8 +334,9 @@ def unknown_field(
     name: object, known_names: Iterable[str], remedy: str = "", *, algorithm: str = DEFAULT
 ) -> UnknownName:
     """The error for `name`, which is none of the known names of the fields of a run of `algorithm`."""
+    names = list(known_names)
     others = [f"{other!r}" for other, config in ALGORITHMS.items() if name in settings(config)]
-    if others:
+    if others and not {*SYNONYMS.get(str(name), ())} & {*names}:
         return UnknownName(f"{name} is a field of {' and '.join(others)}, and not of this run's algorithm, "
                            f"{algorithm!r}. A run that has it: wb.launch(..., algorithm={others[0]}).")
-    return UnknownName.among("hyperparameter", name, known_names, remedy, SYNONYMS)
+    return UnknownName.among("hyperparameter", name, names, remedy, SYNONYMS)

@@ -132,25 +132,31 @@ def with_default(base: type, name: str, default: Any, **more: Any) -> Any:
     return dataclasses.field(default=default, metadata={**field.metadata, **more})
 
 
-SYNONYMS = {
-    **dict.fromkeys(("n_envs", "num_envs", "num_envs_per_worker", "num_envs_per_env_runner"), "envs_per_actor"),
-    **dict.fromkeys(("num_workers", "num_env_runners"), "actors"), "env_kwargs": "environment_options",
-    **dict.fromkeys(("timesteps", "total_timesteps", "train_for_env_steps"), "total_frames"),
-    **dict.fromkeys(("rollout", "num_steps", "rollout_fragment_length"), "unroll_length"),
-    **dict.fromkeys(("hidden_size", "net_arch", "policy_kwargs", "policy"), "network"), "rnn_size": "lstm_size",
-    "use_rnn": "network", "with_wandb": "track", "gamma": "discount",
-    **dict.fromkeys(("ent_coef", "exploration_loss_coeff", "entropy_coeff"), "entropy_cost"),
-    **dict.fromkeys(("vf_coef", "value_loss_coeff", "vf_loss_coeff"), "baseline_cost"),
-    **dict.fromkeys(("clip_range", "clip_coef", "clip_param", "ppo_clip_ratio"), "clip"), "clip_range_vf": "value_clip",
-    **dict.fromkeys(("n_epochs", "update_epochs", "num_epochs"), "epochs"), "num_minibatches": "minibatches",
-    "gae_lambda": "lambda_", "anneal_lr": "learning_rate_schedule", "max_grad_norm": "max_gradient_norm",
-    **dict.fromkeys(("norm_adv", "normalize_advantage"), "normalize_advantages"), "alpha": "temperature",
-    "buffer_size": "replay_size", "learning_starts": "replay_min_size", "gradient_steps": "replay_ratio",
-    **dict.fromkeys(("tau", "target_update_interval"), "target_update_period"),
-    "target_network_frequency": "target_update_period", "prioritized_replay_alpha": "priority_exponent",
-    "prioritized_replay_beta": "importance_exponent", "env_framestack": "frame_stack", "start_e": "exploration_base",
-    "epsilon": "exploration_base", "exploration_fraction": "exploration_base",
+_ELSEWHERE = {
+    "envs_per_actor": "n_envs num_envs num_envs_per_worker num_envs_per_env_runner",
+    "actors": "workers num_workers num_env_runners", "environment_options": "env_kwargs",
+    "frame_stack": "env_framestack", "total_frames": "timesteps total_timesteps train_for_env_steps", "device": "cuda",
+    "track": "with_wandb", "network": "hidden_size hidden_sizes net_arch policy_kwargs policy use_rnn",
+    "lstm_size": "rnn_size",
+    "unroll_length": "rollout num_steps n_steps rollout_fragment_length", "discount": "gamma",
+    "burn_in": "burn_in_length", "learning_rate": "policy_lr", "critic_rate_factor": "q_lr",
+    "learning_rate_schedule": "anneal_lr", "max_gradient_norm": "max_grad_norm grad_clip",
+    "entropy_cost": "ent_coef exploration_loss_coeff entropy_coeff", "temperature": "alpha",
+    "first_temperature": "alpha ent_coef temperature", "target_entropy": "autotune",
+    "baseline_cost": "vf_coef value_loss_coeff vf_loss_coeff", "lambda_": "gae_lambda",
+    "clip": "clip_range clip_coef clip_param ppo_clip_ratio", "value_clip": "clip_range_vf clip_vloss",
+    "epochs": "n_epochs update_epochs num_epochs", "minibatches": "num_minibatches",
+    "normalize_advantages": "norm_adv normalize_advantage", "replay_size": "buffer_size",
+    "replay_min_size": "learning_starts", "replay_ratio": "gradient_steps train_freq",
+    "target_update_period": "tau target_update_interval target_network_frequency",
+    "target_share": "tau target_update_interval target_network_frequency",
+    "priority_exponent": "prioritized_replay_alpha", "importance_exponent": "prioritized_replay_beta",
+    "exploration_base": "start_e end_e eps_start eps_end epsilon exploration_fraction",
 }  # what papers and other libraries call a field
+SYNONYMS: dict[str, list[str]] = {}  # the fields that such a word means, of which an algorithm has one
+for _field, _words in _ELSEWHERE.items():
+    for _word in _words.split():
+        SYNONYMS.setdefault(_word, []).append(_field)
 KINDS: dict[str, type] = {"bool": bool, "int": int, "float": float, "str": str, "dict": dict}
 
 

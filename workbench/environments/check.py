@@ -333,8 +333,9 @@ def _check_inside(space: Any, observation: Any, name: str) -> None:
     for key, member in inner.items() if isinstance(inner, Mapping) else enumerate(inner or ()):
         with contextlib.suppress(KeyError, IndexError, TypeError):
             _check_inside(member, observation[key], f"{name}/{key}" if name else str(key))
-    _rule(False, "observation space", f"an observation{f' {name!r}' if name else ''} ({_described(observation)}) is "
-                                      f"not in {space}")
+    what = f"an observation{f' {name!r}' if name else ''} ({_described(observation)})"
+    _rule(False, "observation space", f"{what} is not in {space}. Mend the observation or its space. A run takes such "
+          "numbers as they are, as float32, and says nothing; normalize_observations=True scales them")
 
 
 def _described(observation: Any) -> str:

@@ -20,6 +20,7 @@ from workbench.config import RunConfig, Setting
 from workbench.environments.adapters.adapt import check_spreadable, vector_by_id, vector_of
 from workbench.environments.adapters.rendering import drawing
 from workbench.environments.adapters.wrapping import Factory, Wrapped
+from workbench.environments.atari.scores import VARIANT
 from workbench.environments.atari.vector import AtariVector, atari_options, is_playable
 from workbench.environments.contract import Show, VectorEnvironment
 from workbench.environments.families import family_of, importing, package_of
@@ -244,8 +245,12 @@ def _spec(name: str) -> Any:
     ids = [known for known, spec in registry.items() if not _is_atari(spec) or is_playable(spec.kwargs)]
     atari = {known.removeprefix("ALE/"): known for known in ids if known.startswith("ALE/")}
     games = {word: known for short, known in atari.items() for word in (short, short[:-3], short[:-3].lower())}
+    variant = VARIANT.sub("", name)  # such as BreakoutDeterministic-v4
+    games |= {name: games[variant]} if variant in games else {}
     raise UnknownName.among("environment", name, [*ids, *_factories],
-                            "Your own class goes to launch(...) itself, or to register_environment.", games)
+                            "Your own class goes to launch(...) itself, or to register_environment. Processes of a run "
+                            "do not see what gymnasium.register added here; give 'module:Name-v0' where a module does "
+                            "it.", games)
 
 
 def known_ids() -> Mapping[str, Any]:

@@ -139,6 +139,15 @@ HISTOGRAMS: dict[str, Metric] = {metric.name: metric for metric in (
 )}
 
 
+SYNONYMS = {
+    **dict.fromkeys(("reward", "return", "returns", "episodic_return", "charts/episodic_return"), "episode_return"),
+    **dict.fromkeys(("ep_rew_mean", "rollout/ep_rew_mean"), "episode_return_mean"), "score": "episode_score",
+    **dict.fromkeys(("fps", "time/fps"), "frames_per_second"),
+    **dict.fromkeys(("sps", "charts/SPS"), "steps_per_second"),
+    **dict.fromkeys(("lr", "train/learning_rate"), "learning_rate"),
+}  # what people and other libraries call a metric
+
+
 def metrics_of(config: type) -> dict[str, Metric]:
     """The metrics of an algorithm's loss by name; `config`: its configuration class, whose bases may describe some."""
     texts: dict[str, tuple[str, str]] = {}

@@ -15,8 +15,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, is_dataclass, replace
 from functools import cache
 from itertools import islice
-from typing import Any, Literal, Self, get_args, get_origin, get_type_hints
+from typing import TYPE_CHECKING, Any, Literal, Self, get_args, get_origin, get_type_hints
 
+from workbench.errors import missing_attribute
 from workbench.metrics.status_facts import FACTS, exact
 from workbench.tables import duration, number, plain
 
@@ -190,9 +191,10 @@ class LearnerStatus(JsonFields):
     warning: str = ""
 
     def standing_still(self) -> Self:
-        """The same with all speeds 0, those of its actors too."""
+        """The same with all speeds 0, those of its actors too, and without a hint at what would raise them."""
         actors = tuple(replace(actor, steps_per_second=0.0, frames_per_second=0.0) for actor in self.actors)
-        return replace(self, frames_per_second=0.0, steps_per_second=0.0, updates_per_second=0.0, actors=actors)
+        return replace(self, frames_per_second=0.0, steps_per_second=0.0, updates_per_second=0.0, hint="",
+                       actors=actors)
 
 
 def without_end(*, steps: int, episodes: int, environments: int) -> str:
@@ -271,6 +273,11 @@ class RunStatus(LearnerStatus, Spent, Course):
     learner_pid: int | None = None
     learner_pids: tuple[int | None, ...] = ()
     age_s: float = 0.0
+
+    if not TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> Any:
+            raise missing_attribute(self, name)
 
     @property
     def alive(self) -> bool:

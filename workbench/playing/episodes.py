@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -51,6 +51,8 @@ def evaluate(
         checkpoint: a Checkpoint, its folder, "RUN@000000012345", or a run (its last good one, or a new one, or its
             best after a collapse; which one is said).
         episodes: None: one for each start of human starts, else 10.
+        seed: of the environments and the sampling. Each environment is reset by a number drawn from it, so no episode
+            is that of your own env.reset(seed=seed); samples also depend on how many episodes are played at once.
         greedy: take the likeliest action; False: sample from the policy.
         protocol: one of Atari's standard ways to evaluate: "sticky-actions", "sticky-actions-30min", "noop-starts",
             "human-starts"; see `environments.atari.protocols`. None: the run's own environment.
@@ -67,9 +69,14 @@ def evaluate(
         WorkbenchError: the process ended without a result, or not within `timeout_s`.
     """
     rules = None if protocol is None else protocol_of(protocol)
+    fields = {
+        "episodes": Setting("episodes", int, _EPISODES, "", low=1, high=1_000_000, optional=True).check(episodes),
+        "seed": worker_process.SEED.check(seed),
+        "greedy": worker_process.GREEDY.check(greedy),
+        "max_steps": Setting("max_steps", int, LONGEST_EPISODE, "", unit="steps", low=1, high=10**9).check(max_steps),
+    }
     return _while_it_is_there(checkpoint, trust_code, lambda source: _evaluated(
-        source, rules, episodes=episodes, seed=seed, greedy=greedy, starts=starts, max_steps=max_steps,
-        timeout_s=timeout_s), algorithm=algorithm, network=network)
+        source, rules, fields, starts=starts, timeout_s=timeout_s), algorithm=algorithm, network=network)
 
 
 def _while_it_is_there(
@@ -88,30 +95,30 @@ def _while_it_is_there(
 
 
 def _evaluated(
-    source: Checkpoint, rules: Protocol | None, *, episodes: int | None, seed: int, greedy: bool,
-    starts: str | Path | None, max_steps: int, timeout_s: float | None,
+    source: Checkpoint, rules: Protocol | None, fields: Mapping[str, Any], *, starts: str | Path | None,
+    timeout_s: float | None,
 ) -> Evaluation:
     default_episodes = _checked_starts(source, rules, starts)
-    number = default_episodes if episodes is None else episodes
+    number = fields["episodes"] or default_episodes
     differs = "" if rules is None else rules.differences(full_action_space=source.spec.num_actions == ALL_ACTIONS)
     request = {
         **worker_process.of(source),
-        "episodes": Setting("episodes", int, 10, "", low=1, high=1_000_000).check(number),
-        "seed": worker_process.SEED.check(seed),
-        "greedy": worker_process.GREEDY.check(greedy),
+        **fields,
+        "episodes": number,
         "protocol": None if rules is None else rules.name,
         "starts": None if starts is None else str(Path(starts).expanduser().absolute()),
-        "max_steps": Setting("max_steps", int, LONGEST_EPISODE, "", unit="steps", low=1, high=10**9).check(max_steps),
     }
     result = worker_process.answer_of(
-        "_evaluate", request, timeout_s=timeout_s, what="evaluation", remedy="Ask for fewer episodes."
+        "_evaluate", request, timeout_s=timeout_s, what="evaluation",
+        remedy=f"{'Ask for fewer episodes, or' if number > 1 else 'Give'} more time; max_steps=... says which of them "
+               "are too long.",
     )
     evaluation = Evaluation(
         environment=result.get("environment", source.spec.name),
         checkpoint=source.path,
         checkpoint_frames=source.frames,
-        seed=seed,
-        greedy=greedy,
+        seed=fields["seed"],
+        greedy=fields["greedy"],
         returns=tuple(float(value) for value in result["returns"]),
         lengths=tuple(int(value) for value in result["lengths"]),
         protocol=None if rules is None else rules.name,
@@ -168,6 +175,7 @@ def rollout(
     Args:
         checkpoint: a Checkpoint, its folder, or a run (its last good one, or a new one, or its best
             after a collapse; which one is said); or a rollout's folder.
+        seed: as of `wb.evaluate`: no episode is that of your own env.reset(seed=seed).
         max_steps: where to cut a longer episode.
         greedy: take the likeliest action; False: sample from the policy.
         saliency: what the chosen action depends on, by "gradient" (doubles the time) or "occlusion" (blurs 144

@@ -14,7 +14,7 @@ import stat
 import tempfile
 from collections.abc import Callable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from types import NoneType
 from typing import Any, Literal, Protocol, TypedDict, runtime_checkable
@@ -126,6 +126,7 @@ def code_beside(checkpoint: Path) -> Path | None:
 class RunDirectory(RecordFolder):
     """The paths of one run."""
 
+    created: float = field(default=0.0, compare=False, repr=False)  # of the one run that is meant; 0: any that is there
     kind = "run"
 
     @property
@@ -261,11 +262,15 @@ class RunDirectory(RecordFolder):
     def read(self) -> dict[str, Any]:
         """run.json. Raises RunNotFound, or StorageFailed if it is damaged, or a field is of another type."""
         try:
-            return checked_record(read_record(self.record), self.record)
+            record = checked_record(read_record(self.record), self.record)
         except FileNotFoundError:
             if not self.path.exists():
                 raise gone(self.path) from None
             raise RunNotFound(f"{self.path} is not a run: it has no run.json. wb.runs() lists the runs.") from None
+        if self.created and record["created"] != self.created:
+            raise RunNotFound(f"{self.path} is another run now: the one that was meant was deleted. Look for it in "
+                              f"{trash()}; wb.attach({self.name!r}) takes the new one.")
+        return record
 
     def write(self, /, **changes: Any) -> dict[str, Any]:
         """Change fields of run.json atomically. Only one process may write: the supervisor, while it lives.

@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import threading
 import time
+from contextlib import suppress
 from dataclasses import replace
 from typing import Any
 
 from workbench import checkpoints, rundir
-from workbench.errors import AccessDenied, ConnectionLost, RunNotAlive, WorkbenchError
+from workbench.errors import AccessDenied, ConnectionLost, RunNotAlive, StorageFailed, WorkbenchError
 from workbench.metrics import COUNTERS, MetricsReader
 from workbench.metrics.status import RunStatus
 from workbench.rundir import ENDED, RunDirectory, lock
@@ -180,7 +181,9 @@ def _dead(directory: RunDirectory) -> str:
 
 
 def checked(directory: RunDirectory) -> RunDirectory:
-    """The same directory. Raises RunNotFound if the run in it was deleted."""
+    """The same directory. Raises RunNotFound if the run in it was deleted, also where another one has its name."""
     if not directory.record.exists():
         raise rundir.gone(directory.path)
+    with suppress(StorageFailed):  # a damaged record does not say which run it is of
+        directory.read()
     return directory

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Unpack
 
@@ -17,6 +18,7 @@ from workbench.errors import (
     RunNotAlive,
     UnknownName,
     WorkbenchError,
+    WrongType,
     checked_arguments,
     missing_attribute,
     printable,
@@ -24,6 +26,7 @@ from workbench.errors import (
 from workbench.metrics import COUNTERS, MetricsReader
 from workbench.metrics.collapse import LEAST_EPISODES
 from workbench.metrics.flights import Flights
+from workbench.metrics.meanings import SYNONYMS, described
 from workbench.metrics.status import RunStatus
 from workbench.playing.watch import Watching
 from workbench.rundir import RunDirectory
@@ -45,8 +48,7 @@ if TYPE_CHECKING:
     from workbench.running.card.card import Card
 
 _STOP_MARGIN_S = 20.0  # for the actors and the supervisor itself, after the learner's last checkpoint
-_METRICS = {"reward": "episode_return", "return": "episode_return", "returns": "episode_return",
-            "score": "episode_score", "fps": "frames_per_second", "sps": "steps_per_second", "lr": "learning_rate"}
+_ONE_METRIC = "Give one name a call: run.metrics('episode_return'). run.metric_names lists the names."
 FRESH_S = 2.0  # age below which a repr reads no newer status
 
 
@@ -56,7 +58,7 @@ class Run:
     def __init__(
         self, directory: RunDirectory, status: RunStatus | None = None, *, following: remote.Following | None = None
     ) -> None:
-        self._directory = checked(directory)
+        self._directory = directory = replace(directory, created=checked(directory).read()["created"])
         self._following = following  # kept for as long as this handle is
         self._control = Control(directory, kept=following)
         self._reader = MetricsReader(directory.metrics)
@@ -113,17 +115,20 @@ class Run:
         """The fields that `tune` can change, with value, default, bounds and unit."""
         return hyperparameters(self.config)
 
-    @checked_arguments(name="run.metric_names lists the names.")
+    @checked_arguments(name=_ONE_METRIC)
     def metrics(self, name: str) -> pd.DataFrame:
         """One metric up to now: columns frames, steps, updates, time_s, value. Raises UnknownName with the nearest.
 
-        What a killed learner did after its last checkpoint is not of it: that was trained anew.
+        A metric of the run's algorithm, or of every run, has no rows until it is recorded. What a killed learner did
+        after its last checkpoint is not of it: that was trained anew.
         """
         import pandas as pd
 
-        names = self.metric_names
+        if not isinstance(name, str):
+            raise WrongType(f"metrics({name!r:.100}): {_ONE_METRIC}")
+        names = {*self.metric_names, *described(type(self.config.hyperparameters))}
         if name not in names:
-            raise UnknownName.among("metric", name, names, "" if names else f"{self.name} has none yet.", _METRICS)
+            raise UnknownName.among("metric", name, names, "run.metric_names lists those recorded.", SYNONYMS)
         return pd.DataFrame(self._reader.series(name))
 
     @property

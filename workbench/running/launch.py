@@ -49,7 +49,7 @@ if TYPE_CHECKING:
 
 
 @with_fields()
-@checked_arguments(environment="Give its name: wb.launch('CartPole-v1').")
+@checked_arguments(environment="Give its name: wb.launch('CartPole-v1').", exp_name="Did you mean 'name'?")
 def launch(
     environment: str | Factory,
     *,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from workbench import imports, rundir
@@ -71,7 +72,12 @@ def runs() -> Runs:
     In a notebook the table is updated and can be sorted, and buttons stop, resume, delete or show a run.
     """
     directories, damaged = rundir.listed()
-    rows = [row for directory in (*directories, *damaged) if (row := summary(directory)) is not None]
+    return summaries((*directories, *damaged))
+
+
+def summaries(directories: Iterable[rundir.RunDirectory]) -> Runs:
+    """The table of some runs, without those that have just been deleted."""
+    rows = [row for directory in directories if (row := summary(directory)) is not None]
     return Runs(rows, _COLUMNS, empty=f"no runs in {rundir.home() / 'runs'}")
 
 

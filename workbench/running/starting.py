@@ -71,9 +71,6 @@ def checked_config(
         raise InvalidInput(f"preset={preset!r}: presets are for environments by name, and {label} is one of your own. "
                            "Give the fields themselves: learning_rate=..., network=...")
     used_preset = None if factory is not None else preset_of(label, preset, algorithm=of_preset)
-    if factory is None and shipped != of_preset and (theirs := preset_of(label, None, algorithm=shipped)) is not None:
-        notify(f"{name} begins with the defaults of its class. {shipped} has the preset {theirs.name!r} for {label}: "
-               f"preset={theirs.name!r} takes it, and preset='none' leaves out this line.")
     fields = with_preset(used_preset, with_opponent(fields), algorithm=of_preset, wrapped=bool(wrappers))
     if network is not None:
         fields["network"] = network if isinstance(network, str) else None
@@ -85,6 +82,9 @@ def checked_config(
             environments.check_wrappable(label)
     else:
         environments.check_options(label, config.environment_options, factory)
+    if factory is None and shipped != of_preset and (theirs := preset_of(label, None, algorithm=shipped)) is not None:
+        notify(f"{name} begins with the defaults of its class. {shipped} has the preset {theirs.name!r} for {label}: "
+               f"preset={theirs.name!r} takes it, and preset='none' leaves out this line.")
     maker = wrapped if wrapped.wrappers else factory
     if config.actor_processes > 1:
         environments.check_processes(label, config.environment_options, maker)

@@ -73,7 +73,8 @@ class Service:
     def stop(self, grace_s: float | None = None) -> None:
         """Begin the end of the run: a last checkpoint, within `grace_s`, then the end of all processes."""
         grace_s = Setting("grace_s", float, None, "", unit="s", low=0, high=31 * 86_400, optional=True).check(grace_s)
-        self._supervisor.end(Outcome("stopped", "stopped as asked", timeout_s=grace_s))
+        paused = f", after a pause: {why}" if (why := self._supervisor.paused_by_itself) else ""
+        self._supervisor.end(Outcome("stopped", f"stopped as asked{paused}", timeout_s=grace_s))
 
     def scale(
         self, actors: int, undoes: int | None = None, made: dict[str, Any] | None = None

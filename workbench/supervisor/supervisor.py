@@ -150,6 +150,11 @@ class Supervisor:
             self.event("pause" if paused else "resume", "paused" if paused else "training goes on")
         self._wake.set()
 
+    @property
+    def paused_by_itself(self) -> str:
+        """Why the run has paused itself; "" if it has not."""
+        return "" if self._paused in (None, BY_HAND) else str(self._paused)
+
     def _hold(self, why: str | None) -> None:
         """Set the reason why training is paused, or (None) that it goes on; in the run's files, too."""
         self._paused = why

@@ -242,6 +242,12 @@ class Sweep:
         return table.astype({"value": float, "minutes": float})
 
     @property
+    def runs(self) -> list[Run]:
+        """The runs of all trials that are there, such as for `wb.compare(sweep.runs)`."""
+        directories = (self._folder.run(trial.number) for trial in self.trials)
+        return [Run(directory) for directory in directories if directory.record.exists()]
+
+    @property
     def best(self) -> Run:
         """The run with the best value, among finished runs if there are any.
 

@@ -7,13 +7,14 @@ define them, since a traceback elsewhere would show none, the text of the module
 
 from __future__ import annotations
 
+import inspect
 import io
 import linecache
 import pickle
 import sys
 import traceback
 import types
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -47,6 +48,23 @@ class _SourceCollector(cloudpickle.Pickler):  # type: ignore[misc]  # cloudpickl
         return super().reducer_override(item)
 
 
+def _unsendable(factory: Any) -> str:
+    """The name of a variable that a class or function uses and that cannot be sent, with a colon; "" if none is found.
+    """
+    members: Mapping[str, Any] = vars(factory) if isinstance(factory, type) else {"": factory}
+    used = {name: value for name, value in members.items() if not (inspect.isfunction(value) or name.startswith("__"))}
+    for function in filter(inspect.isfunction, members.values()):
+        variables = inspect.getclosurevars(function)
+        used |= {**variables.globals, **variables.nonlocals}
+    for name, value in used.items():
+        try:
+            cloudpickle.dumps(value)
+        except Exception:
+            if value is not factory:
+                return f"{name}: "
+    return ""
+
+
 def dumps(factory: Factory | Wrapped, *, imports: Iterable[str] = ()) -> bytes:
     """`factory` (a class, a function, or wrappers) with its code, as bytes for `loads` in another process of this user.
 
@@ -62,8 +80,8 @@ def dumps(factory: Factory | Wrapped, *, imports: Iterable[str] = ()) -> bytes:
     except Exception as error:
         name = factory.names if isinstance(factory, Wrapped) else getattr(factory, "__qualname__", repr(factory))
         raise InvalidInput(
-            f"{name} cannot be sent to another process: {error}. Create open files, locks, windows and generators "
-            "inside it, not outside."
+            f"{name} cannot be sent to another process: {_unsendable(factory)}{error}. Create open files, locks, "
+            "windows and generators inside it, not outside."
         ) from error
     sources = {name: linecache.getlines(name) for name in sorted(collector.filenames)}
     modules, unsent = sent_modules.collected(sorted({*collector.modules, *imports}))

@@ -22,7 +22,7 @@ from workbench.errors import UnknownName
 
 Starts = Literal["no-ops", "human"]
 
-_VARIANT = re.compile(r"(-ram)?(NoFrameskip|Deterministic)?(-v\d+)?$")
+VARIANT = re.compile(r"(-ram)?(NoFrameskip|Deterministic)?(-v\d+)?$")
 
 
 @dataclass(frozen=True)
@@ -84,4 +84,4 @@ def _by_plain_name() -> dict[str, GameScores]:
 
 
 def _plain(game: str) -> str:
-    return _VARIANT.sub("", game.removeprefix("ALE/")).replace("_", "").lower()
+    return VARIANT.sub("", game.removeprefix("ALE/")).replace("_", "").lower()

@@ -45,6 +45,7 @@ _MOST_UNSENT = 100_000  # episodes, the same number as may wait for a disk
 _RECALLED = 4  # times as many rows are looked at as episodes are recalled: a restore may have left some behind
 _WHOLE_CORE = 0.9  # of idle cores; with less, another thread would slow actors and inference
 _FULL = 0.9  # of `batch_fill`
+_LEAST_SHARE = 0.005  # of the time: 0% as written
 _LARGE = 100_000  # parameters of a network whose arithmetic, and not Python's time around it, is what an update takes
 
 
@@ -172,6 +173,8 @@ def hint(
         return f"inference works {parts['inference']:.0%} of the time: {remedy} would help"
     if limiting == "batch_wait":
         return f"groups wait {parts['batch_wait']:.0%} of the time for batches to fill: lower batch_timeout_ms"
+    if parts["training"] + parts["training_wait"] < _LEAST_SHARE:  # it has just begun, or is paused
+        return ""
     return f"training {parts['training']:.0%} of the time, waiting for unrolls {parts['training_wait']:.0%}"
 
 

@@ -20,6 +20,7 @@ import pandas as pd
 from workbench import imports, rundir, tables
 from workbench.errors import InvalidInput, OutOfBounds, StorageFailed, UnknownName, checked_arguments
 from workbench.metrics import MetricsReader
+from workbench.metrics.meanings import SYNONYMS
 from workbench.rundir import RunDirectory, lock, sealed
 from workbench.running.connection import checked
 from workbench.running.handle import Run
@@ -89,6 +90,12 @@ def compare(
         fields, tunes["run"] = _of_groups(fields, groups), tunes["run"].map(groups)
         tunes = tunes.dropna(subset="run")
     return Comparison(metric, axis, float(smoothing), curves, tunes, _differences(fields), labels)
+
+
+def differences(runs: Compared) -> pd.DataFrame:
+    """The fields in which the runs differ, as `Comparison.differences`. Raises InvalidInput, RunNotFound."""
+    by_name = _labelled(_directories(_listed(runs)))
+    return _differences({name: _fields(directory) for name, directory in by_name.items()})
 
 
 class Comparison:
@@ -247,7 +254,8 @@ def _directories(requested: list[Any]) -> list[RunDirectory]:
     directories: list[RunDirectory] = []
     for run in [one.name if isinstance(one, RunSummary) else one for one in requested]:
         if not isinstance(run, (Run, str, Path)):
-            raise InvalidInput(f"{run!r:.100} is no run. Give handles, names or directories of runs.")
+            of_sweep = " Those of a sweep are sweep.runs." if hasattr(type(run), "best_fields") else ""
+            raise InvalidInput(f"{run!r:.100} is no run. Give handles, names or directories of runs.{of_sweep}")
         directory = checked(run.directory if isinstance(run, Run) else rundir.find(run))
         if any(directory.path.resolve() == other.path.resolve() for other in directories):
             raise InvalidInput(f"{directory.name} is given twice. Name every run once.")
@@ -280,7 +288,8 @@ def _with_metric(metric: Any, by_name: dict[str, RunDirectory]) -> dict[str, Run
     if empty:
         waits = any(lock.is_alive(by_name[name]) for name in empty)
         hint += f" Nothing was recorded by {', '.join(empty)}{': wait until it trains' if waits else ''}."
-    raise UnknownName.among("metric", metric, set.union(*metrics.values()), hint)
+    raise UnknownName.among("metric", metric, set.union(*metrics.values()), f"{hint} run.metric_names lists a run's.",
+                            SYNONYMS)
 
 
 # --- what of them -----------------------------------------------------------------------------------------------------
