@@ -23,3 +23,10 @@ def test_an_actor_that_crashes_and_is_of_no_use_ends_the_run_however_slowly_it_s
     crash = EndedChild(actor, 3, Ending(-11, None, recent=1, first=False))  # the one before is long forgotten
     said = [endings.is_hopeless(crash, starting=starting) for _ in range(6)]
     assert said == [False] * 5 + [hopeless]
+
+
+def test_an_actor_whose_machine_is_taken_now_and_then_before_it_steps_is_started_again(tmp_path) -> None:
+    endings = Endings(LearnerTracker())
+    actor = Child("actor-3", [], logs=tmp_path, environment={})
+    lost = EndedChild(actor, 3, Ending(-9, None, recent=1, first=False, lost="its node is gone"))
+    assert not any(endings.is_hopeless(lost, starting=True) for _ in range(10))

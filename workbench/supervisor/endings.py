@@ -68,9 +68,12 @@ class Endings:
             tracker.fruitless += 1
             return ending.error is not None or (often and tracker.fruitless > _MAX_FAILURES)
         stepped = ended.index in tracker.stepped
+        if ending.lost:  # with its machine, which is no fault of its environments
+            return often and not stepped
         if ending.error is None:
-            self._vain[ended.index] += starting or not stepped
-            return (starting or not stepped) and self._vain[ended.index] > _MAX_FAILURES
+            in_vain = starting or not stepped
+            self._vain[ended.index] += in_vain
+            return in_vain and self._vain[ended.index] > _MAX_FAILURES
         return often or (ending.first and not stepped and starting)
 
     def event(self, ended: EndedChild) -> tuple[str, str]:

@@ -40,7 +40,7 @@ class Rates:
         """Each counter's increase per second."""
         now = time.monotonic()
         while len(self._kept) > 1 and (now - self._kept[1][0] >= self._window_s or not self._kept[0][1]):
-            self._kept.popleft()
+            self._kept.popleft()  # no longer needed, or the beginning, which counts nothing
         at, before = self._kept[0]
         self.elapsed_s = max(now - at, 1e-6)
         self._kept.append((now, dict(counters)))
