@@ -35,13 +35,13 @@ def main() -> None:
     given = arguments()
     import load_run
 
-    from workbench.supervisor.hosts.host import KEEP_MEMORY
+    from workbench.supervisor.hosts.host import MEMORY
 
     if given.read is not None:
         load_run.read_for_ever(given.read)
         return
-    if KEEP_MEMORY.items() - os.environ.items():  # as the learner's own process has them from its start
-        os.execve(sys.executable, [sys.executable, *sys.argv], {**os.environ, **KEEP_MEMORY})
+    if MEMORY.items() - os.environ.items():  # as the learner's own process has them from its start
+        os.execve(sys.executable, [sys.executable, *sys.argv], {**os.environ, **MEMORY})
     with tempfile.TemporaryDirectory(prefix="wb-") as home:
         os.environ["WORKBENCH_HOME"] = home
         table, wrong = load_run.measure(given)

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import os
 import signal
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from tests.conftest import eventually
-from workbench.supervisor.hosts import local
+from workbench.supervisor.hosts import host, local
 from workbench.supervisor.hosts.local import BackOff, Child, Ending
 from workbench.supervisor.process_group import wait_for_all
 
@@ -92,3 +94,26 @@ def test_back_off_doubles_to_ten_seconds() -> None:
         back_off.failed()
         waits.append(back_off.waiting_s())
     assert waits == pytest.approx([0.1, 0.2, 0.4, 0.8, 1.6, 3.2, 6.4, 10, 10, 10], abs=0.05)
+
+
+_FILLS = """
+block = bytearray(b"x") * 2**26
+print(*(line.split()[1] for line in open("/proc/self/smaps_rollup") if line.startswith("AnonHugePages")))
+"""
+
+
+def test_the_memory_of_a_runs_processes_has_large_pages_unless_the_user_says_otherwise(monkeypatch):
+    pages = Path("/sys/kernel/mm/transparent_hugepage/enabled")
+    if host._OLD or not pages.is_file() or "[never]" in pages.read_text():
+        pytest.skip("neither this C library nor this Linux gives large pages on request")
+
+    def large_kb() -> int:
+        environment = {**os.environ, **host.variables(1)}
+        return int(subprocess.run([sys.executable, "-c", _FILLS], env=environment, text=True, check=True,
+                                  stdout=subprocess.PIPE).stdout)
+
+    monkeypatch.delenv("GLIBC_TUNABLES", raising=False)
+    assert large_kb() > 2**15
+    if "[madvise]" in pages.read_text():  # not those that everybody gets
+        monkeypatch.setenv("GLIBC_TUNABLES", "glibc.malloc.hugetlb=0")
+        assert large_kb() < 2**13
