@@ -20,7 +20,8 @@ from workbench import algorithms, checkpoints, networks
 from workbench.checkpoints.checkpoint import OWN_NETWORK
 from workbench.config import RunConfig, settings
 from workbench.config.own_algorithm import named_algorithm
-from workbench.errors import InvalidInput, NetworkFailed
+from workbench.environments.adapters.wrapping import Wrapped
+from workbench.errors import InvalidInput, NetworkFailed, ShapeMismatch
 from workbench.playing.given_classes import with_classes
 from workbench.rundir import RunDirectory, write_atomically
 
@@ -109,7 +110,7 @@ def test_every_call_that_plays_takes_it_and_nothing_of_it_is_left(
 
 
 @pytest.mark.parametrize(("given", "said"), [
-    ({}, r"was trained by the algorithm Biased of its user's own, .* wb\.evaluate\('.*mine', algorithm=Biased\)\.$"),
+    ({}, r"was trained with the algorithm Biased of its user's own, .* wb\.evaluate\('.*mine', algorithm=Biased\)\.$"),
     ({"algorithm": Renamed}, "algorithm=Renamed: .*mine was trained by a class called Biased. Give that class"),
     ({"algorithm": "ppo"}, "algorithm=ppo: .*mine was trained by a class called Biased"),
     ({"algorithm": with_field}, r"Biased.Config has beta=0\.1, and had no beta when .*mine was trained"),
@@ -181,3 +182,87 @@ def test_no_folder_is_left_where_the_block_raises(home: Path, tmp_path: Path) ->
         assert complete.code is not None and (complete.code / "algorithm.pkl").stat().st_mode & 0o077 == 0
         raise KeyError
     assert not complete.code.exists()
+
+
+CORRIDOR = """
+import gymnasium, numpy
+class Corridor(gymnasium.Env):
+    observation_space = gymnasium.spaces.Box(-1, 1, (3,), numpy.float32)
+    action_space = gymnasium.spaces.Discrete(2)
+    def __init__(self, length=6):
+        self.length = length
+    def reset(self, *, seed=None, options=None):
+        self.at = 0
+        return numpy.zeros(3, numpy.float32), {}
+    def step(self, action):
+        self.at += 1
+        return numpy.zeros(3, numpy.float32), 1.0, self.at == self.length, False, {}
+class Wider(Corridor):
+    observation_space = gymnasium.spaces.Box(-1, 1, (4,), numpy.float32)
+class Slow(gymnasium.Wrapper):
+    def step(self, action):
+        observation, reward, *rest = self.env.step(action)
+        return observation, reward - 0.5, *rest
+"""
+
+
+def typed_cell() -> dict[str, Any]:
+    cell: dict[str, Any] = {"__name__": "__main__"}
+    exec(CORRIDOR, cell)
+    return cell
+
+
+def in_corridor(folder: Path, cell: dict[str, Any], *, wrapped: bool = False) -> wb.Checkpoint:
+    """A checkpoint in a run of a corridor of four steps."""
+    plain = checkpoint_in(folder, cell["Corridor"], environment_options={"length": 4})
+    run, config = RunDirectory(folder / "run"), plain.config
+    if wrapped:
+        maker = Wrapped(cell["Corridor"], (cell["Slow"],))
+        config = config.replaced(wrappers=maker.names)
+        write_atomically(run.code / "environment.pkl", code_of(environment=maker)["environment.pkl"])
+        run.write(config=config.to_json(), state="finished", created=0.0)
+    return checkpoints.write(run.checkpoints, frames=2400, requested=True, groups={"model": plain.load("model")},
+                             meta={**plain.meta, "config": config.to_json()})
+
+
+@pytest.mark.parametrize("wrapped", [False, True])
+def test_an_environment_typed_in_a_cell_is_given_to_every_call_that_plays(
+    home: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], wrapped: bool
+) -> None:
+    cell = typed_cell()
+    maker = (lambda length: cell["Slow"](cell["Corridor"](length))) if wrapped else cell["Corridor"]
+    inside = in_corridor(tmp_path, cell, wrapped=wrapped)
+    there = wb.export_policy(inside, target=tmp_path / "mine")
+    assert "mine', environment=mine)" in capsys.readouterr().out
+    card = (there / "README.md").read_text()
+    assert "env = mine()" in card and "wb.evaluate('mine', episodes=100, environment=mine)" in card
+    assert "gymnasium.make" not in card
+    around = "environment mine of its user's own" + (" around it: Slow .* makes all of it" if wrapped else ", and")
+    for call in (lambda: wb.evaluate(there), lambda: wb.rollout(there), lambda: wb.play(there)):
+        with pytest.raises(InvalidInput, match=around):
+            call()
+    reward = 0.5 if wrapped else 1.0
+    assert wb.evaluate(there, episodes=2, environment=maker).returns == (4 * reward, 4 * reward)
+    rollout = wb.rollout(there, environment=maker)
+    assert (rollout.steps, rollout.episode_return) == (4, 4 * reward)
+    assert rollout.branch(1, action=0, environment=maker).steps == 4
+    with wb.play(there, environment=maker) as game:
+        assert game.step(0).reward == reward
+    assert wb.load_policy(there, env=maker(4)).act(np.zeros(3, np.float32)) in (0, 1)
+    assert wb.evaluate(inside, episodes=1).returns == (4 * reward,), "in its run it needs nothing"
+
+
+def test_an_environment_that_does_not_fit_is_named(home: Path, tmp_path: Path) -> None:
+    cell = typed_cell()
+    inside = in_corridor(tmp_path, cell)
+    there = wb.export_policy(inside, target=tmp_path / "mine")
+    with pytest.raises(ShapeMismatch, match=r"was trained in mine with observation_shape=\(3,\), and .* \(4,\)"):
+        wb.evaluate(there, episodes=1, environment=cell["Wider"])
+    for given in ("CartPole-v1", cell["Corridor"]()):
+        with pytest.raises(InvalidInput, match="must be a class or a function that makes the environment"):
+            wb.evaluate(there, environment=given)
+    with pytest.raises(InvalidInput, match="lies in its run, which has its environment"):
+        wb.rollout(inside, environment=cell["Corridor"])
+    shipped = checkpoint_in(tmp_path / "shipped", "CartPole-v1")
+    with pytest.raises(InvalidInput, match="was trained in CartPole-v1, which is made by its name"):
+        wb.rollout(shipped, environment=cell["Corridor"])

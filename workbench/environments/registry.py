@@ -87,7 +87,7 @@ def make_configured(
     """
     if config.wrappers and not isinstance(factory, Wrapped):
         raise InvalidInput(f"the wrappers around {config.environment} ({config.wrappers}) were typed for its run and "
-                           "are not exported with a checkpoint: play the checkpoint in its run.")
+                           "are not exported with a checkpoint: play the checkpoint in its run, or give environment=.")
     return make(
         config.environment, num_envs=num_envs, seed=seed, threads=threads, processes=processes,
         options=config.environment_options, factory=factory, frame_stack=config.frame_stack, show=show,

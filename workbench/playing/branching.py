@@ -40,7 +40,7 @@ _MOST_NAMED = 3
 
 def play_branch(
     rollout: Rollout, frame: int, *, action: Any, observation: Any, hold: int, max_steps: int | None,
-    timeout_s: float | None, trust_code: bool, algorithm: Any, network: Any,
+    timeout_s: float | None, trust_code: bool, **classes: Any,
 ) -> Path:
     """The folder of the branch. Arguments and errors: see `Rollout.branch`."""
     path = _folder_of(rollout)
@@ -61,7 +61,7 @@ def play_branch(
     home = _home(path)
     target = home / f"{frame}-{digest({**asked, 'parent': path.name})[:8]}"
     words = _in_words(rollout, forced, change, hold)
-    with (with_classes(source, algorithm=algorithm, network=network) as complete,
+    with (with_classes(source, **classes) as complete,
           store.replacing(target) as folder):
         request = {**worker_process.of(complete), **asked, "episode": str(path), "folder": str(folder), "words": words}
         worker_process.answer_of("_branch", request, timeout_s=timeout_s, what="branch",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -44,6 +45,7 @@ def evaluate(
     trust_code: bool = False,
     algorithm: type | None = None,
     network: Callable[..., Any] | None = None,
+    environment: Callable[..., Any] | None = None,
 ) -> Evaluation:
     """Returns and lengths of `episodes` whole episodes; deterministic for a seed. Kept with the checkpoint's run.
 
@@ -61,6 +63,7 @@ def evaluate(
         trust_code: let code that was typed in a cell for its run execute as you, wherever the run comes from.
         algorithm, network: the class of a user's own that an exported checkpoint was trained by: its files hold no
             code. None: it ships, or lies with the checkpoint's run.
+        environment: the same of the class or function that made its environment, wrapped as in training.
 
     Raises:
         InvalidInput, CheckpointCorrupt: no good checkpoint there, or the protocol or a class does not fit it.
@@ -75,19 +78,19 @@ def evaluate(
         "greedy": worker_process.GREEDY.check(greedy),
         "max_steps": Setting("max_steps", int, LONGEST_EPISODE, "", unit="steps", low=1, high=10**9).check(max_steps),
     }
-    return _while_it_is_there(checkpoint, trust_code, lambda source: _evaluated(
-        source, rules, fields, starts=starts, timeout_s=timeout_s), algorithm=algorithm, network=network)
+    play = partial(_evaluated, rules=rules, fields=fields, starts=starts, timeout_s=timeout_s)
+    return _while_it_is_there(
+        checkpoint, trust_code, play, algorithm=algorithm, network=network, environment=environment)
 
 
 def _while_it_is_there(
-    checkpoint: Checkpoint | Run | str | Path, trust_code: bool, play: Callable[[Checkpoint], Played], *,
-    algorithm: Any, network: Any,
+    checkpoint: Checkpoint | Run | str | Path, trust_code: bool, play: Callable[[Checkpoint], Played], **classes: Any
 ) -> Played:
     """What `play` returns for the checkpoint to be played; again where the run pruned that one before it was read."""
     while True:
         source = to_play(checkpoint, trust_code=trust_code)  # raises where there is none any more
         try:
-            with with_classes(source, algorithm=algorithm, network=network) as complete:
+            with with_classes(source, **classes) as complete:
                 return play(complete)
         except (InvalidInput, CheckpointCorrupt):
             if source.path.exists():
@@ -95,7 +98,7 @@ def _while_it_is_there(
 
 
 def _evaluated(
-    source: Checkpoint, rules: Protocol | None, fields: Mapping[str, Any], *, starts: str | Path | None,
+    source: Checkpoint, *, rules: Protocol | None, fields: Mapping[str, Any], starts: str | Path | None,
     timeout_s: float | None,
 ) -> Evaluation:
     default_episodes = _checked_starts(source, rules, starts)
@@ -165,6 +168,7 @@ def rollout(
     trust_code: bool = False,
     algorithm: type | None = None,
     network: Callable[..., Any] | None = None,
+    environment: Callable[..., Any] | None = None,
 ) -> Rollout:
     """Play one episode in a separate process on the CPU, or load a stored rollout from its folder.
 
@@ -184,7 +188,7 @@ def rollout(
             (`render_mode="rgb_array"`); else its observation if that is an image. `Rollout.note` names a missing
             package such as pygame.
         trust_code: let code that was typed in a cell for its run execute as you, wherever the run comes from.
-        algorithm, network: as in `wb.evaluate`.
+        algorithm, network, environment: as in `wb.evaluate`.
 
     Raises:
         InvalidInput, CheckpointCorrupt: no good checkpoint there, or a class does not fit it.
@@ -211,7 +215,8 @@ def rollout(
                                      remedy="Play fewer steps: max_steps=1000.")
         return load(target)
 
-    return _while_it_is_there(checkpoint, trust_code, play, algorithm=algorithm, network=network)
+    return _while_it_is_there(
+        checkpoint, trust_code, play, algorithm=algorithm, network=network, environment=environment)
 
 
 def _name(*, seed: int, greedy: bool, max_steps: int, saliency: str | None, render: bool) -> str:

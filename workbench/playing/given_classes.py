@@ -1,6 +1,6 @@
 """Classes of a user's own that a call gets for a checkpoint whose files hold no code, as an exported one.
 
-    wb.evaluate("mine", algorithm=Reinforce)
+    wb.evaluate("mine", algorithm=Reinforce, environment=Corridor)
 
 They travel by value to the process that plays, as `wb.launch` sends them: in a folder of this user alone, sealed
 (`rundir.sealed`), and removed once the call has played. The checkpoint's own folder is never asked for code.
@@ -9,40 +9,44 @@ They travel by value to the process that plays, as `wb.launch` sends them: in a 
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from workbench import environments
 from workbench.checkpoints import Checkpoint
 from workbench.checkpoints.checkpoint import OWN_NETWORK
 from workbench.config.own_algorithm import difference, named_algorithm
 from workbench.environments.adapters import code_by_value
-from workbench.errors import InvalidInput
+from workbench.environments.adapters.wrapping import Wrapped
+from workbench.errors import InvalidInput, UnknownName, WorkbenchError
 from workbench.rundir import code_beside, sealed, write_atomically
 from workbench.running.starting import check_network_maker
 
 
 @contextmanager
-def with_classes(checkpoint: Checkpoint, *, algorithm: Any = None, network: Any = None) -> Iterator[Checkpoint]:
+def with_classes(checkpoint: Checkpoint, **given: Any) -> Iterator[Checkpoint]:
     """The checkpoint with these classes, while the block lasts; None: the one beside it, or that ships.
+
+    Args:
+        given: `algorithm`, `network` and, where an environment is made, `environment`.
 
     Raises InvalidInput for a class that is missing, not needed, or not the one that it was trained by.
     """
-    _check_missing(checkpoint, algorithm=algorithm, network=network)
-    if algorithm is not None:
-        _check_algorithm(checkpoint, algorithm)
-    if network is not None:
-        _check_network(checkpoint, network)
-    classes = {"algorithm.pkl": algorithm, "network.pkl": network}
-    if algorithm is network is None:
+    _check_missing(checkpoint, given)
+    for kind, one in given.items():
+        if one is not None:
+            _CHECKS[kind](checkpoint, one)
+    if not any(one is not None for one in given.values()):
         yield checkpoint
         return
     with tempfile.TemporaryDirectory(prefix="rl-workbench-code-") as folder:
-        for file, one in classes.items():
+        for kind, one in given.items():
             if one is not None:
-                write_atomically(Path(folder) / file, sealed.sealed(file, code_by_value.dumps(one)))
+                code = code_by_value.dumps(Wrapped(one, ()) if kind == "environment" else one)
+                write_atomically(Path(folder) / f"{kind}.pkl", sealed.sealed(f"{kind}.pkl", code))
         yield replace(checkpoint, code=Path(folder))
 
 
@@ -50,10 +54,31 @@ def not_in_files(checkpoint: Checkpoint) -> dict[str, str]:
     """What a user wrote of it, which its own files do not hold: {"algorithm": "Reinforce", "network": "YourNetwork"}.
     """
     config = checkpoint.config
-    name = config.algorithm if config.algorithm.isidentifier() else "YourAlgorithm"  # others may have written it
-    algorithm = {"algorithm": name} if config.own_algorithm else {}
-    own = checkpoint.meta.get("network") == OWN_NETWORK or _is_beside(checkpoint, "network")
-    return {**algorithm, **({"network": "YourNetwork"} if own else {})}
+    network = checkpoint.meta.get("network") == OWN_NETWORK or _is_beside(checkpoint, "network")
+    environment = config.environment.rpartition(":")[2]
+    return {
+        **({"algorithm": _identifier(config.algorithm, "YourAlgorithm")} if config.own_algorithm else {}),
+        **({"network": "YourNetwork"} if network else {}),
+        **({"environment": _identifier(environment, "your_environment")} if _made_by_user(checkpoint) else {}),
+    }
+
+
+def _identifier(name: str, otherwise: str) -> str:
+    return name if name.isidentifier() else otherwise  # others may have written it
+
+
+def _made_by_user(checkpoint: Checkpoint) -> bool:
+    """Whether its environment or wrappers were typed for its run, so that no name makes it."""
+    config = checkpoint.config
+    if config.wrappers or _is_beside(checkpoint, "environment"):
+        return True
+    try:
+        environments.check_name(config.environment)
+    except UnknownName:
+        return ":" not in config.environment  # else a module registers it
+    except WorkbenchError:
+        return False
+    return environments.registered_factory(config.environment) is not None
 
 
 def _is_beside(checkpoint: Checkpoint, kind: str) -> bool:
@@ -62,14 +87,18 @@ def _is_beside(checkpoint: Checkpoint, kind: str) -> bool:
     return folder is not None and (folder / f"{kind}.pkl").exists()
 
 
-def _check_missing(checkpoint: Checkpoint, **given: Any) -> None:
-    needed = not_in_files(checkpoint)
+def _check_missing(checkpoint: Checkpoint, given: Mapping[str, Any]) -> None:
+    needed = {kind: name for kind, name in not_in_files(checkpoint).items() if kind in given}
     if not any(given[kind] is None and not _is_beside(checkpoint, kind) for kind in needed):
         return
-    what = " and ".join(f"the {kind}{f' {name}' if kind == 'algorithm' else ''}" for kind, name in needed.items())
+    what = " and ".join(f"the {kind}{'' if name.lower().startswith('your') else f' {name}'}"
+                        for kind, name in needed.items())
     arguments = ", ".join(f"{kind}={name}" for kind, name in needed.items())
-    raise InvalidInput(f"{checkpoint.path} was trained by {what} of its user's own, and its files hold no code. Define "
-                       f"it as it was, and give it to the call: wb.evaluate({str(checkpoint.path)!r}, {arguments}).")
+    wrapped = (f" around it: {checkpoint.config.wrappers!s:.200} (environment= is a function that makes all of it)"
+               if "environment" in needed and checkpoint.config.wrappers else "")
+    raise InvalidInput(f"{checkpoint.path} was trained with {what} of its user's own{wrapped}, and its files hold no "
+                       "code. Define it as it was, and give it to the call: "
+                       f"wb.evaluate({str(checkpoint.path)!r}, {arguments}).")
 
 
 def _check_algorithm(checkpoint: Checkpoint, algorithm: Any) -> None:
@@ -97,3 +126,17 @@ def _check_network(checkpoint: Checkpoint, network: Any) -> None:
     if known != OWN_NETWORK:
         raise InvalidInput(f"{checkpoint.path} has a network that ships with the workbench ({known!s:.50}). Leave out "
                            "network=.")
+
+
+def _check_environment(checkpoint: Checkpoint, environment: Any) -> None:
+    name, where = checkpoint.config.environment, checkpoint.path
+    if not callable(environment):
+        raise InvalidInput(f"environment={environment!r:.100} must be a class or a function that makes the environment "
+                           f"that {where} was trained in, {name}, wrapped as it was.")
+    if _is_beside(checkpoint, "environment"):
+        raise InvalidInput(f"{where} lies in its run, which has its environment. Leave out environment=.")
+    if not _made_by_user(checkpoint):
+        raise InvalidInput(f"{where} was trained in {name}, which is made by its name. Leave out environment=.")
+
+
+_CHECKS = {"algorithm": _check_algorithm, "network": _check_network, "environment": _check_environment}

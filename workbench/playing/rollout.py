@@ -178,6 +178,7 @@ class Rollout:
         trust_code: bool = False,
         algorithm: type | None = None,
         network: Callable[..., Any] | None = None,
+        environment: Callable[..., Any] | None = None,
     ) -> Rollout:
         """Another future of this episode, from step `frame` on: what if another action, or another observation?
 
@@ -199,7 +200,7 @@ class Rollout:
                 without it, the whole picture without a box), in pixels of what the policy sees.
             hold: for how many steps the observation is edited.
             max_steps: where to cut a longer episode; None: where this one was cut, or as `wb.rollout` does.
-            trust_code, algorithm, network: see `wb.rollout`.
+            trust_code, algorithm, network, environment: see `wb.rollout`.
 
         The branch is stored beside this rollout (`branches`); at most 24 are kept with an episode, the newest.
 
@@ -210,7 +211,7 @@ class Rollout:
         """
         options = {"action": action, "observation": observation, "hold": hold, "max_steps": max_steps}
         return load(branching.play_branch(self, frame, **options, timeout_s=timeout_s, trust_code=trust_code,
-                                          algorithm=algorithm, network=network))
+                                          algorithm=algorithm, network=network, environment=environment))
 
     def __repr__(self) -> str:
         score = "" if self.episode_score is None else f", score {self.episode_score:.4g}"

@@ -164,11 +164,19 @@ def _fill(network: nn.Module, weights: dict[str, Tensor], checkpoint: Checkpoint
 def make_environment(
     checkpoint: Checkpoint, *, num_envs: int, seed: int, show: Show = None
 ) -> VectorEnvironment:
-    """The environment that a checkpoint was trained in, with the same options; `show`: see `environments.make`."""
+    """The environment that a checkpoint was trained in, with the same options; `show`: see `environments.make`.
+
+    Raises ShapeMismatch where it has changed since, or the call was given another.
+    """
     config = checkpoint.config
     sealed.check_module(around(checkpoint.path).code, config.environment, trust_code=checkpoint.trust_code)
     factory = _typed(checkpoint, "environment")
-    return environments.make_configured(config, num_envs=num_envs, seed=seed, factory=factory, show=show)
+    vector = environments.make_configured(config, num_envs=num_envs, seed=seed, factory=factory, show=show)
+    if differing := vector.spec.differing(checkpoint.spec, "the one of that name here"):
+        vector.close()
+        raise ShapeMismatch(f"{checkpoint.path} was trained in {differing}. Give the environment as it was, wrapped as "
+                            "in training.")
+    return vector
 
 
 def _typed(checkpoint: Checkpoint, kind: str) -> Any:

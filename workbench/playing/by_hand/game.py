@@ -295,6 +295,7 @@ def play(
     trust_code: bool = False,
     algorithm: type | None = None,
     network: Callable[..., Any] | None = None,
+    environment: Callable[..., Any] | None = None,
 ) -> Game:
     """A game to play by the keyboard in a cell, beside the agent's advice; or by `step` in a program.
 
@@ -314,7 +315,7 @@ def play(
         greedy: whether the agent takes the likeliest action, or samples.
         environment_options: of an environment that is given by name.
         trust_code: let code that was typed in a cell for the run execute as you, wherever the run comes from.
-        algorithm, network: as in `wb.evaluate`.
+        algorithm, network, environment: as in `wb.evaluate`.
 
     Raises:
         AccessDenied: it needs code that no launch of yours on this machine wrote.
@@ -326,7 +327,7 @@ def play(
     rate = Setting("frames_per_second", float, None, "", unit="frames/s", low=0.1, high=10_000, optional=True)
     controls: dict[str, Any] = {"keys": keys, "frames_per_second": rate.check(frames_per_second),
                            "turns": Setting("turns", bool, None, "", optional=True).check(turns),
-                           "classes": {"algorithm": algorithm, "network": network}}
+                           "classes": {"algorithm": algorithm, "network": network, "environment": environment}}
     if isinstance(source, str | Path) and str(source).endswith(JOURNAL):
         return resumed(Path(source), trust_code=trust_code, **controls)
     subject = _source(source, options["options"], trust_code)
@@ -352,8 +353,8 @@ def _code_for(subject: Checkpoint | str, classes: Mapping[str, Any] | None) -> I
             yield worker_process.of(complete)["code"]
         return
     if any(one is not None for one in (classes or {}).values()):
-        raise InvalidInput(f"algorithm= and network= are of a checkpoint, and nobody plays in {subject} but you. Leave "
-                           "them out.")
+        raise InvalidInput(f"algorithm=, network= and environment= are of a checkpoint, and nobody plays in {subject} "
+                           "but you. Leave them out.")
     yield None
 
 

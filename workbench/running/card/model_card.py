@@ -76,14 +76,18 @@ def _use(checkpoint: Checkpoint, name: str) -> str:
     environment, is_packed = checkpoint.config.environment, name.lower().endswith(".zip")
     folder = checkpoint.path.name if is_packed else name
     own = not_in_files(checkpoint)
-    given = "".join(f", {kind}={name}" for kind, name in own.items())
     define = f"  # define {' and '.join(own.values())} first: these files hold no code" if own else ""
-    more = [f"run = wb.launch({environment!r}{given}, checkpoint={folder!r})  # begins with its weights"] if own else []
+    made = own.pop("environment", None)
+    given = "".join(f", {kind}={name}" for kind, name in own.items())
+    launched, playing = (f"{environment!r}", "") if made is None else (made, f", environment={made}")
+    more = [f"run = wb.launch({launched}{given}, checkpoint={folder!r})  # begins with its weights"] if define else []
+    imported = [] if made else ["import gymnasium"]
+    makes = f"{made}()" if made else f"gymnasium.make({environment!r})"
     return "\n".join([
-        "import gymnasium", f"import workbench as wb{define}", "",
-        f"env = gymnasium.make({environment!r})  # or your own, with the same spaces, wrapped as in training",
+        *imported, f"import workbench as wb{define}", "",
+        f"env = {makes}  # {'' if made else 'or your own, with the same spaces, '}wrapped as in training",
         f"policy = wb.load_policy({folder!r}, env=env{given})", "observation, _ = env.reset()",
-        "action = policy.act(observation, 0.0)", "", f"wb.evaluate({folder!r}, episodes=100{given})", *more])
+        "action = policy.act(observation, 0.0)", "", f"wb.evaluate({folder!r}, episodes=100{given}{playing})", *more])
 
 
 def _sections(checkpoint: Checkpoint, run: RunDirectory | None, evaluation: Evaluation | None) -> Iterator[Section]:
