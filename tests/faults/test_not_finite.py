@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import numpy as np
@@ -13,6 +14,7 @@ from tests.faults.harm import COUNTING, messages
 from tests.rewarding import Rewarding
 from workbench.checkpoints import Checkpoint
 from workbench.errors import RunPaused
+from workbench.running import waiting
 
 SKIPPED = "update skipped, not finite"
 
@@ -60,15 +62,27 @@ def test_a_bad_update_now_and_then_costs_only_itself(home: Path, algorithm: str)
     check_finite(run.checkpoint())
 
 
-def test_a_gradient_that_explodes_is_seen_pauses_the_run_and_leaves_weights_to_go_on_with(home: Path) -> None:
+def test_a_gradient_that_explodes_is_seen_pauses_the_run_and_leaves_weights_to_go_on_with(
+    home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     run = wb.launch(Growing, algorithm="vtrace", **FIELDS["vtrace"], max_gradient_norm=0.0)
+    run.pause()
+    said, wait = [], {"updates": 10**9, "progress": False}
+    monkeypatch.setattr(waiting, "notify", said.append)
+    pool = ThreadPoolExecutor(1)
+    waiter = pool.submit(run.wait, **wait)
+    eventually(lambda: said, what="the wait goes on while a hand has paused the run")
+    run.resume()
     eventually(lambda: run.status.state == "paused", what="the run pauses by itself")
+    with pytest.raises(RunPaused):
+        waiter.result(60)
+    run.pause()  # by hand, too: it stays what it is
     assert "not finite" in run.status.reason and "max_abs_reward" in run.status.reason
     norms = run.metrics("gradient_norm")["value"]
     assert norms.max() > 1e6 * norms.iloc[0] > 0, "it was there to see before"
     check_finite(run.checkpoint())
     with pytest.raises(RunPaused, match=r"paused itself at .*: 10 updates in a row were not finite"):
-        run.wait(progress=False)
+        run.wait(**wait)
     assert run.wait(seconds=0.5, progress=False).state == "paused", "a wait that time ends goes on"
     updates = run.status.updates
     run.tune(max_abs_reward=1.0, max_gradient_norm=40.0)

@@ -8,6 +8,7 @@ from workbench.supervisor.endings import Endings
 from workbench.supervisor.hosts.local import Child, Ending
 from workbench.supervisor.learner_status import LearnerTracker
 from workbench.supervisor.process_group import EndedChild
+from workbench.wire.lifeline import PASSING
 
 
 @pytest.mark.parametrize(
@@ -30,3 +31,11 @@ def test_an_actor_whose_machine_is_taken_now_and_then_before_it_steps_is_started
     actor = Child("actor-3", [], logs=tmp_path, environment={})
     lost = EndedChild(actor, 3, Ending(-9, None, recent=1, first=False, lost="its node is gone"))
     assert not any(endings.is_hopeless(lost, starting=True) for _ in range(10))
+
+
+def test_an_exit_code_of_a_users_own_is_no_ending_that_passes(tmp_path) -> None:
+    endings = Endings(LearnerTracker())
+    actor = Child("actor-0", [], logs=tmp_path, environment={})
+    ended = [EndedChild(actor, 0, Ending(PASSING, None, recent, first=recent == 1)) for recent in range(1, 8)]
+    assert all(endings.note(one) for one in ended)
+    assert [endings.is_hopeless(one, starting=True) for one in ended] == [False] * 5 + [True] * 2

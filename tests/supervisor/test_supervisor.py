@@ -201,6 +201,8 @@ def test_a_pause_that_the_learner_made_itself_is_kept_with_its_reason(
     assert run.read()["paused"] == "10 updates in a row were not finite"
     events = MetricsReader(run.metrics).events()
     assert [(one["kind"], one["message"]) for one in events] == [("pause", "10 updates in a row were not finite")]
+    Service(supervisor).pause()
+    assert run.read()["paused"] == "10 updates in a row were not finite", "a hand that pauses it again changes nothing"
     Service(supervisor).stop()
     assert supervisor.status().reason == "stopped as asked, after a pause: 10 updates in a row were not finite"
 

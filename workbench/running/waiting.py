@@ -91,10 +91,10 @@ def until(
                 return status
             if status.state in (*ENDED, "dead"):
                 return _last_status(control, status, targets)
-            if status.state == "paused" and not paused:
-                paused = True
-                if targets.keys() != {"seconds"}:
-                    _check_pause(control, status, targets)
+            was_paused, paused = paused, status.state == "paused"
+            if paused and targets.keys() != {"seconds"}:
+                _check_pause(control, status, targets)
+            if paused and not was_paused:
                 notify(f"{status.name} is paused, and the wait goes on{f': {status.reason}' if status.reason else ''}. "
                        f"wb.attach({status.name!r}).resume() ends the pause.")
     raise WaitTimeout(

@@ -6,6 +6,7 @@ from collections import Counter
 from dataclasses import dataclass
 from typing import Literal
 
+from workbench.supervisor.hosts.local import Ending
 from workbench.supervisor.learner_status import LearnerTracker
 from workbench.supervisor.process_group import EndedChild
 from workbench.wire.lifeline import PASSING
@@ -54,14 +55,14 @@ class Endings:
     def note(self, ended: EndedChild) -> bool:
         """Take in an ending; returns whether it says anything new: one that passes is tried until it has passed."""
         words = "a request" if ended.ending.recent == 0 else str(ended.ending)
-        again = ended.ending.code == PASSING and self.words.get(ended.index) == words
+        again = _passes(ended.ending) and self.words.get(ended.index) == words
         self.words[ended.index] = words
         return ended.ending.recent > 0 and not again
 
     def is_hopeless(self, ended: EndedChild, *, starting: bool) -> bool:
         """Whether it is useless to restart the child; `starting`: the run has not trained in this life."""
         ending, tracker = ended.ending, self._tracker
-        if ending.code == PASSING:
+        if _passes(ending):
             return False
         often = ending.recent > _MAX_FAILURES
         if ended.index is None:
@@ -81,6 +82,11 @@ class Endings:
         if ended.index in self._requested:
             return "kill", f"{ended.child.name} killed on request"
         return "error", f"{ended.child.name} ended with {ended.ending}"
+
+
+def _passes(ending: Ending) -> bool:
+    """Whether a later try may find mended what ended the child; a user's own code may end it with any exit code."""
+    return ending.code == PASSING and ending.error is not None
 
 
 def failure(ended: EndedChild) -> Outcome:

@@ -141,8 +141,12 @@ class Supervisor:
             self._commanding.release()
 
     def set_paused(self, paused: bool) -> None:
-        """Pause or resume training; a learner that restarts meanwhile starts paused."""
+        """Pause or resume training; a learner that restarts meanwhile starts paused. What has paused itself stays so,
+        with its reason."""
         with self.commanding():
+            self._poll_learner()
+            if paused and self.paused_by_itself:
+                return
             self.ask_learner("pause" if paused else "resume")
             self._poll_learner()  # so that the next status is not of the time before
             with self._guard:

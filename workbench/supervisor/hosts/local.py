@@ -197,8 +197,8 @@ class Child:
             error = json.loads(self._error.read_bytes())
             return {"type": str(error["type"]), "message": str(error["message"])}
         except (OSError, ValueError, KeyError, TypeError):
-            return {"type": "RunFailed", "message": f"{self.name} ended with {exit_words(FATAL)} and left no reason. "
-                                               f"Its log ends:\n{self.log_tail() or '(it is empty)'}"}
+            return {"type": "RunFailed", "message": f"{self.name} ended with {exit_words(FATAL)} and left no reason"
+                                               f"\nIts log ends:\n{self.log_tail() or '(it is empty)'}"}
 
 
 def _has_ended(pid: int) -> bool:
