@@ -274,3 +274,23 @@ def test_lab_serves_copies_of_the_lessons_and_leaves_one_that_is_there(tmp_path)
         lab.wait(240)
     assert {path.name for path in tmp_path.glob("*.ipynb")} == {path.name for path in notebook_files.every()}
     assert (tmp_path / "02-central-inference.ipynb").read_text() == "mine"
+
+
+@pytest.mark.parametrize(("is_full", "said"), [
+    (True, "workbench: cannot write the output: No space left on device. Make room, or send it elsewhere.\n"),
+    (False, ""),
+], ids=["a full disk", "a reader that has gone"])
+def test_an_output_that_takes_no_more_ends_the_command_without_a_traceback(
+    home: Path, is_full: bool, said: str
+) -> None:
+    if is_full:
+        target = os.open("/dev/full", os.O_WRONLY)
+    else:
+        reader, target = os.pipe()
+        os.close(reader)
+    try:
+        done = subprocess.run([sys.executable, "-m", "workbench", "fields"], stdout=target, stderr=subprocess.PIPE,
+                              text=True, timeout=120)
+    finally:
+        os.close(target)
+    assert (done.returncode, done.stderr) == (1, said)

@@ -21,7 +21,7 @@ from workbench.checkpoints.checkpoint import OWN_NETWORK
 from workbench.config import RunConfig, settings
 from workbench.config.own_algorithm import named_algorithm
 from workbench.environments.adapters.wrapping import Wrapped
-from workbench.errors import InvalidInput, NetworkFailed, ShapeMismatch
+from workbench.errors import AlgorithmFailed, InvalidInput, NetworkFailed, ShapeMismatch
 from workbench.playing.given_classes import with_classes
 from workbench.rundir import RunDirectory, write_atomically
 
@@ -51,6 +51,14 @@ class Small(nn.Module):
 
     def forward(self, observation: Any, action: Any, reward: Any, start: Any, state: Any) -> Any:
         return algorithms.PolicyValueOutput(self.policy(observation), self.value(observation).squeeze(-1)), state
+
+
+class Wide(Small):
+    """Its policy has a layer more."""
+
+    def __init__(self, spec: Any, heads: Any = None) -> None:
+        super().__init__(spec)
+        self.policy = nn.Sequential(nn.Linear(4, 8), nn.Linear(8, spec.num_actions))
 
 
 def of_biased(folder: Path, bias: list[float]) -> wb.Checkpoint:
@@ -148,8 +156,8 @@ def test_a_network_of_ones_own_is_given_in_the_same_way(home: Path, tmp_path: Pa
     env = gymnasium.make("CartPole-v1")
     with pytest.raises(InvalidInput, match=r"wb\.evaluate\('.*mine', network=YourNetwork\)"):
         wb.load_policy(there, env=env)
-    with pytest.raises(NetworkFailed, match="are not of its network"):
-        wb.load_policy(there, env=env, network=lambda spec: nn.Linear(2, 2))
+    with pytest.raises(NetworkFailed, match="are not of the network Wide.*give its class, network=..., as it was"):
+        wb.load_policy(there, env=env, network=Wide)
     ours, theirs = (played(wb.load_policy(one, env=env, **given), env, seed=3)
                     for one, given in ((there, {"network": Small}), (inside, {})))
     assert ours == theirs
@@ -266,3 +274,42 @@ def test_an_environment_that_does_not_fit_is_named(home: Path, tmp_path: Path) -
     shipped = checkpoint_in(tmp_path / "shipped", "CartPole-v1")
     with pytest.raises(InvalidInput, match="was trained in CartPole-v1, which is made by its name"):
         wb.rollout(shipped, environment=cell["Corridor"])
+
+
+def raising(*_: Any, **__: Any) -> Any:
+    raise KeyError("mine raises")
+
+
+@pytest.mark.parametrize(("broken", "said"), [
+    ({"__init__": raising}, r"Biased\(\.\.\.\) raised KeyError: 'mine raises'"),
+    ({"act": raising}, r"act\(\.\.\.\) raised KeyError: 'mine raises'"),
+    ({"act": lambda *_, **__: 7}, r"act\(\.\.\.\) returns \(actions, behaviour fields\), not 7"),
+], ids=["constructor", "act", "what act returns"])
+def test_what_a_given_class_raises_is_told_as_its_own(
+    home: Path, tmp_path: Path, broken: dict[str, Any], said: str
+) -> None:
+    there = wb.export_policy(of_biased(tmp_path, LEFT), target=tmp_path / "mine")
+    given = type("Biased", (Biased,), broken)
+
+    def act_by_hand() -> None:
+        env = gymnasium.make("CartPole-v1")
+        wb.load_policy(there, env=env, algorithm=given).act(env.reset()[0])
+
+    for call in (lambda: wb.evaluate(there, episodes=1, algorithm=given), act_by_hand):
+        with pytest.raises(AlgorithmFailed, match=said):
+            call()
+
+
+def test_a_given_network_that_breaks_a_rule_is_told_which(home: Path, tmp_path: Path) -> None:
+    inside = checkpoint_in(tmp_path, "CartPole-v1", network=Small)
+    inside = dataclasses.replace(inside, meta={**inside.meta, "network": OWN_NETWORK})
+    there = wb.export_policy(inside, target=tmp_path / "mine")
+    with pytest.raises(NetworkFailed, match="has no method initial_state"):
+        wb.load_policy(there, env=gymnasium.make("CartPole-v1"), network=lambda spec: nn.Linear(2, 2))
+    with pytest.raises(InvalidInput, match="must be the class Biased, by which .* was trained"):
+        wb.evaluate(of_and_exported(tmp_path / "other"), algorithm=object())
+
+
+def of_and_exported(folder: Path) -> Path:
+    folder.mkdir()
+    return wb.export_policy(of_biased(folder, LEFT), target=folder / "mine")

@@ -7,6 +7,7 @@ exit code 2; an interrupt is exit code 130.
 from __future__ import annotations
 
 import argparse
+import errno
 import json
 import os
 import re
@@ -48,7 +49,9 @@ def run(arguments: Sequence[str]) -> int:
     command: Command = args.command
     outer_notifier = NOTIFIER.set(lambda sentence: _say(args, sentence, error=True))
     try:
-        return command(args) or 0
+        code = command(args) or 0
+        sys.stdout.flush()
+        return code
     except WorkbenchError as error:
         first, *more = str(error).splitlines() or [type(error).__name__]
         where = " (run.status shows all of it)" if more else ""
@@ -57,8 +60,13 @@ def run(arguments: Sequence[str]) -> int:
     except KeyboardInterrupt:
         print(file=sys.stderr)
         return 130
-    except BrokenPipeError:  # `workbench runs | head`
+    except OSError as error:
+        if error.errno not in (errno.EPIPE, errno.ENOSPC):
+            raise
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        if error.errno != errno.EPIPE:  # `workbench runs | head` has read what it wants
+            print(f"workbench: cannot write the output: {error.strerror}. Make room, or send it elsewhere.",
+                  file=sys.stderr)
         return 1
     finally:
         NOTIFIER.reset(outer_notifier)

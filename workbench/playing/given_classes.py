@@ -108,6 +108,9 @@ def _check_algorithm(checkpoint: Checkpoint, algorithm: Any) -> None:
                            "algorithm=.")
     if _is_beside(checkpoint, "algorithm"):
         raise InvalidInput(f"{where} lies in its run, which has the class {config.algorithm}. Leave out algorithm=.")
+    if not isinstance(algorithm, str | type):
+        raise InvalidInput(f"algorithm={algorithm!r:.100} must be the class {config.algorithm}, by which {where} was "
+                           "trained.")
     name, own = named_algorithm(algorithm, taken={})
     if not own or name != config.algorithm:
         raise InvalidInput(f"algorithm={name}: {where} was trained by a class called {config.algorithm}. Give that "

@@ -17,6 +17,7 @@ from workbench.algorithms import NetworkOutput
 from workbench.algorithms.distributions import distribution_of
 from workbench.algorithms.frame_stacking import join_frames, push_frames
 from workbench.algorithms.interface import State
+from workbench.algorithms.own_code import act
 from workbench.checkpoints import Checkpoint
 from workbench.config import LearningConfig
 from workbench.environments.adapters.code_by_value import load_factory
@@ -80,8 +81,8 @@ class Player:
         reward = torch.from_numpy(step.reward.astype(np.float32))
         self.inputs = (join_frames(self._stack)[None], self._action[None], reward[None], start[None], self.state)
         self.output, self.state = self.policy.network(*self.inputs)
-        self._action, _ = self.policy.algorithm.act(
-            self.output, roles=self._roles, greedy=greedy, generator=self._generator, config=self.policy.config)
+        self._action, _ = act(self.policy.algorithm, self.output, roles=self._roles, greedy=greedy,
+                              generator=self._generator, config=self.policy.config)
         sent: Array = self._distribution.to_environment(self._action).numpy()
         if self.opponent is not None:
             sent = sent.copy()  # of choices it is our own memory
@@ -132,6 +133,8 @@ def load_policy(checkpoint: Checkpoint) -> LoadedPolicy:
     if factory is None:
         with torch.device("meta"):  # takes no memory: a stranger's network may have any size
             _fill(network(), weights, checkpoint, assign=True)
+    else:
+        networks.check(network(), spec=spec, output=algorithm.heads.output)
     filled = _fill(network(), weights, checkpoint)
     if own is not None and "algorithm" in checkpoint.groups:  # ours act by their network alone
         _restore(algorithm, filled, checkpoint)
@@ -155,9 +158,9 @@ def _fill(network: nn.Module, weights: dict[str, Tensor], checkpoint: Checkpoint
     try:
         network.load_state_dict(weights, assign=assign)
     except RuntimeError as error:
-        raise NetworkFailed(f"the weights of {checkpoint.path} are not of its network, {type(network).__name__}. One "
-                            "of a user's own is not exported with its weights: give its class, network=..., or play "
-                            f"the checkpoint in its run.\n\n{error}") from None
+        raise NetworkFailed(f"the weights of {checkpoint.path} are not of the network {type(network).__name__}. One of "
+                            "a user's own is not exported with its weights: give its class, network=..., as it was "
+                            f"when they were trained, or play the checkpoint in its run.\n\n{error}") from None
     return network
 
 

@@ -15,9 +15,9 @@ import numpy as np
 import torch
 from torch import nn
 
-from workbench.algorithms import returned
 from workbench.algorithms.distributions import distribution_of
 from workbench.algorithms.interface import DISCOUNTED_RETURN, Algorithm, NetworkOutput, Roles, State
+from workbench.algorithms.own_code import act
 from workbench.config import RunConfig
 from workbench.learner.devices.device import Device
 from workbench.learner.inference.batcher import Batcher, Request
@@ -30,7 +30,6 @@ from workbench.learner.inference.wall_tap import WallTap
 from workbench.learner.inference.watch_tap import Tap, thought
 from workbench.learner.metrics.flight_recorder import FlightRecorder
 from workbench.learner.metrics.meters import Meters
-from workbench.learner.own_code import is_own, own_code
 from workbench.metrics.writer import Episode
 from workbench.policies.roles import RoleTable
 from workbench.replay.assembler import UnrollAssembler, grown
@@ -257,12 +256,8 @@ class Inference:
         """The network's output and state, actions and behaviour for `steps`, on the device; advances the tables."""
         with self._device.autocast():
             output, state = network(*self._tables.push(steps))
-            with own_code(self._algorithm, "act(...)"):
-                acted = self._algorithm.act(
-                    output, roles=roles, greedy=False, generator=self._device.drawing(self.generator), config=settings)
-        if is_own(self._algorithm):
-            returned.check_act(acted, algorithm=self._algorithm, rows=len(roles.rank))
-        actions, behaviour = acted
+            actions, behaviour = act(self._algorithm, output, roles=roles, greedy=False,
+                                     generator=self._device.drawing(self.generator), config=settings)
         self._tables.store_states(steps.rows, state)
         return output, state, actions, behaviour
 

@@ -10,6 +10,7 @@ import numpy as np
 
 from workbench.algorithms.distributions import distribution_of
 from workbench.algorithms.interface import Roles
+from workbench.algorithms.own_code import act
 from workbench.learner.devices.device import Device
 from workbench.learner.inference.environment_tables import EnvironmentTables
 from workbench.policies.player import LoadedPolicy
@@ -41,9 +42,8 @@ class Opponent:
         with self._device.tracing():
             with self._device.autocast():
                 output, state = self._network(*self._tables.push(steps))
-            actions, _ = self._policy.algorithm.act(
-                output, roles=evaluating, greedy=False, generator=self._device.drawing(self._generator),
-                config=self._policy.config)
+            actions, _ = act(self._policy.algorithm, output, roles=evaluating, greedy=False,
+                             generator=self._device.drawing(self._generator), config=self._policy.config)
             self._tables.store_states(steps.rows, state)
             environment_actions = self._actions.to_environment(actions)
         policy_array, environment_array = self._device.fetch([actions, environment_actions])

@@ -7,10 +7,10 @@ from dataclasses import dataclass
 import numpy as np
 import torch
 
+from workbench.algorithms.own_code import own_code
 from workbench.checkpoints import Checkpoint
 from workbench.config import WEIGHT_FIELDS, RunConfig
 from workbench.errors import CheckpointCorrupt, ShapeMismatch
-from workbench.learner.own_code import own_code
 from workbench.learner.training.trainer import Trainer
 from workbench.metrics import Progress
 from workbench.trajectory import Array

@@ -7,13 +7,13 @@ from collections.abc import Callable, Sequence
 
 from workbench.algorithms.batch import Batch
 from workbench.algorithms.interface import Loss
+from workbench.algorithms.own_code import is_own
 from workbench.config import EpochsConfig
 from workbench.errors import OutOfBounds
 from workbench.learner.command_queue import Commands
 from workbench.learner.metrics.meters import Meters
 from workbench.learner.metrics.recorder import Log
 from workbench.learner.orders import Orders
-from workbench.learner.own_code import is_own
 from workbench.learner.run_state import RunState
 from workbench.learner.training.checkpoint_writer import CheckpointWriter, NoCheckpoints
 from workbench.learner.training.exact_resume import Schedule

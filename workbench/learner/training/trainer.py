@@ -22,10 +22,10 @@ from workbench.algorithms import returned
 from workbench.algorithms.batch import Batch
 from workbench.algorithms.frame_stacking import stack_frames
 from workbench.algorithms.interface import Algorithm, Loss, Network
+from workbench.algorithms.own_code import is_own, own_code
 from workbench.algorithms.rate_factors import RateFactors
 from workbench.learner.devices.device import Device
-from workbench.learner.own_code import is_own, own_code
-from workbench.learner.training.data_parallel import Alone, Learners
+from workbench.learner.training.data_parallel import Alone, Learners, is_loss
 from workbench.learner.training.keras_adam import KerasAdam
 from workbench.networks.normalization import Observed, undecorated
 from workbench.trajectory import Array
@@ -240,7 +240,7 @@ class Trainer:
         return loss
 
     def _own_code(self, method: str) -> AbstractContextManager[None]:
-        return own_code(self.algorithm, f"{method}(...)", f" in update {self.updates + 1:,}")
+        return own_code(self.algorithm, f"{method}(...)", f" in update {self.updates + 1:,}", lets=is_loss)
 
     def arriving(self, loss: Loss | None) -> Callable[[], Loss | None]:
         """Start to copy to the host what the source of batches needs of `loss`. Returns a function that waits for it

@@ -1,0 +1,48 @@
+"""What a user's own algorithm raises or returns, wherever it is called."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from workbench.algorithms import returned
+from workbench.algorithms.interface import Algorithm, NetworkOutput, Roles
+from workbench.errors import AlgorithmFailed
+
+
+def is_own(algorithm: Algorithm | type[Algorithm]) -> bool:
+    """Whether a user wrote it."""
+    made = algorithm if isinstance(algorithm, type) else type(algorithm)
+    return not made.__module__.startswith("workbench.")
+
+
+@contextmanager
+def own_code(
+    algorithm: Algorithm | type[Algorithm], call: str, when: str = "", *,
+    lets: Callable[[BaseException], bool] = lambda error: False,
+) -> Iterator[None]:
+    """In this block an error of an algorithm that a user wrote becomes AlgorithmFailed, with its traceback: it ends the
+    run, since another life would meet it again. Errors of shipped algorithms, and those that it `lets` pass, stay.
+    """
+    try:
+        yield
+    except Exception as error:
+        if not is_own(algorithm) or isinstance(error, AlgorithmFailed) or lets(error):
+            raise
+        raise AlgorithmFailed.of(call, error, when) from error
+
+
+def act(
+    algorithm: Algorithm, output: NetworkOutput, *, roles: Roles, greedy: bool, generator: torch.Generator | None,
+    config: Any,
+) -> tuple[Tensor, dict[str, Tensor]]:
+    """`algorithm.act`, checked where a user wrote it. Raises AlgorithmFailed."""
+    with own_code(algorithm, "act(...)"):
+        acted = algorithm.act(output, roles=roles, greedy=greedy, generator=generator, config=config)
+    if is_own(algorithm):
+        returned.check_act(acted, algorithm=algorithm, rows=len(roles.rank))
+    return acted
