@@ -83,14 +83,14 @@ def test_what_an_environment_does_wrong_late_is_named_and_training_goes_on(home:
 
 
 class Hanging(CountingEnv):
-    """Hangs in its first life, after a few hundred steps, until its process is ended."""
+    """Hangs in its first life, `after` a few hundred steps, until its process is ended."""
 
-    def __init__(self, first: str) -> None:
+    def __init__(self, first: str, after: int = 300) -> None:
         super().__init__()
         self._left = -1
         try:
             Path(first).touch(exist_ok=False)
-            self._left = 300
+            self._left = after
         except FileExistsError:
             pass
 
@@ -113,6 +113,13 @@ def test_an_environment_that_hangs_is_named_and_its_actor_started_anew(home: Pat
     assert after.state == "training" and sum(actor.restarts for actor in after.actors) == 1
     assert any("an environment hangs. It is ended and started anew" in one for one in messages(run, "error"))
     complete(run)
+
+
+def test_an_environment_that_hangs_before_the_first_update_is_named_and_its_actor_started_anew(home: Path) -> None:
+    first = str(home / "hung")
+    run = wb.launch(lambda: Hanging(first, after=2), **{**COUNTING, "actors": 1}, step_timeout_s=10.0)
+    assert any("an environment hangs. It is ended and started anew" in one for one in messages(run, "error"))
+    run.stop()
 
 
 class Crashing(CountingEnv):

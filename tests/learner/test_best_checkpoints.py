@@ -23,7 +23,7 @@ class Course:
     """A writer at a made time, of a run with a made return; `look` is what training does after an update."""
 
     def __init__(self, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-        self.full, self.by = False, "episode_return"
+        self.full, self.by, self.updates = False, "episode_return", 1
         self.now, self.took, self.mean, self.spread, self.episodes = 0.0, 0.0, 0.0, 10.0, 100
         self.run = RunDirectory(folder)
         monkeypatch.setattr(checkpoint_writer, "time", SimpleNamespace(monotonic=lambda: self.now))
@@ -31,7 +31,7 @@ class Course:
         monkeypatch.setattr(CheckpointWriter, "_meta", lambda writer, reason, progress: {
             "steps": 1, "updates": 1, "time_s": 1.0, "reason": reason, "episode_return": self.mean,
             "judged": {"by": self.by, "mean": self.mean, "episodes": self.episodes}})
-        experience = SimpleNamespace(arrays=lambda config, requested: {})
+        experience = SimpleNamespace(arrays=lambda config, requested: {}, filling="")
         parts = SimpleNamespace(trainer=None, inference=SimpleNamespace(generator=None), experience=experience,
                                 device=Device("cpu", precision="fp32"))
         config = SimpleNamespace(checkpoint_interval_s=600.0, keep_checkpoints=3, hyperparameters=None)
@@ -57,11 +57,12 @@ class Course:
         return {"judged_by": self.by, self.by: self.mean, "episodes_in_mean": self.episodes,
                 "evaluation_episodes": self.episodes, "judged_spread": self.spread}
 
-    def look(self, seconds: float, mean: float) -> str:
+    def look(self, seconds: float, mean: float, *, trains: bool = True) -> str:
         """The reason of the checkpoint that is written after so many seconds, at that mean; "" without one."""
         before = checkpoints.every(self.run.checkpoints)[-1:]
         self.now, self.mean = self.now + seconds, mean
-        self.state.progress = Progress(int(self.now), 1, 1, 1.0)
+        self.updates += trains
+        self.state.progress = Progress(int(self.now), 1, self.updates, 1.0)
         self.writer.write_if_due()
         newest = checkpoints.every(self.run.checkpoints)[-1:]
         return str(newest[0].meta["reason"]) if newest != before else ""
@@ -125,3 +126,10 @@ def test_a_best_by_another_measure_is_no_bar(course: Course) -> None:
     course.by = "evaluation_return"
     assert course.look(70, 200) == checkpoints.BEST
     assert course.look(70, 190) == "", "the bar is that of the new measure now"
+
+
+def test_where_nothing_is_learnt_no_interval_pushes_an_older_checkpoint_out(course: Course) -> None:
+    course.begin()
+    assert course.look(601, 1.0) == "interval"
+    assert [course.look(601, 1.0, trains=False) for _ in range(10)] == [""] * 10, "its environments hang, say"
+    assert course.look(601, 1.0) == "interval"

@@ -65,6 +65,11 @@ def test_of_several_reasons_the_learners_come_first_and_what_it_says_itself_last
         "starting for 30 s, batch waiting 12 s, compiling")
 
 
+def test_of_a_run_that_starts_the_actors_are_told_that_make_no_step() -> None:
+    assert told("starting", frozen_s=600.0, hung=[("2", 600.0)], late={1: 30.0}, phase="collecting") == (
+        "actor 2 has made no step for 600 s, actor 1 has been starting for 30 s, collecting")
+
+
 def test_a_pause_is_no_stall() -> None:
     assert told("paused", frozen_s=600.0, hung=[("2", 600.0)], late={1: 600.0}, phase="paused by hand") == (
         "paused by hand")

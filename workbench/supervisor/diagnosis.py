@@ -10,6 +10,7 @@ from workbench.supervisor.process_group import ProcessGroup
 from workbench.supervisor.stalls import HUNG_AFTER_S, STALLED_AFTER_S
 from workbench.tables import counted
 
+_AT_WORK = ("starting", "training")
 
 def reason(state: str, tracker: LearnerTracker, group: ProcessGroup, endings: Mapping[int | None, str]) -> str:
     """What a user should know of a run that has not ended; "" if all is well.
@@ -20,7 +21,7 @@ def reason(state: str, tracker: LearnerTracker, group: ProcessGroup, endings: Ma
     if down := _learner_down(tracker, group, endings.get(None)):
         return down
     now = time.monotonic()
-    still = _standing_still(tracker, group, now) if state == "training" else []
+    still = _standing_still(tracker, group, now, trains=state == "training") if state in _AT_WORK else []
     parts = (_silence(tracker), _dead(group, endings), *still, tracker.phase.reason, _actors_that_wait(group, now),
              _repeats(tracker))
     return ", ".join(filter(None, parts))
@@ -55,9 +56,10 @@ def _dead(group: ProcessGroup, endings: Mapping[int | None, str]) -> str:
     return f"{len(dead)} of {counted(len(group.actors), 'actors')} dead" + (f" ({last})" if last else "")
 
 
-def _standing_still(tracker: LearnerTracker, group: ProcessGroup, now: float) -> list[str]:
-    """What stands still though the run trains: actors that make no step, those without a stream, and the frames."""
-    frozen_s = tracker.stalls.frozen_s(now)
+def _standing_still(tracker: LearnerTracker, group: ProcessGroup, now: float, *, trains: bool) -> list[str]:
+    """What stands still though the run acts: actors that make no step, those without a stream, and, where it `trains`,
+    the frames."""
+    frozen_s = tracker.stalls.frozen_s(now) if trains else 0.0
     return [*(f"actor {actor} has made no step for {seconds:.0f} s" for actor, seconds in tracker.stalls.hung(now)),
             *(f"actor {actor} has been starting for {seconds:.0f} s" for actor, seconds in _late(tracker, group, now)),
             *([f"batch waiting {frozen_s:.0f} s"] if frozen_s > STALLED_AFTER_S else [])]

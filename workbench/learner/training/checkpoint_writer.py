@@ -47,6 +47,7 @@ class CheckpointWriter:
         self._run, self._state, self._disk, self._log = run, state, disk, log
         self._orders, self._commands = orders, commands
         self._requested: tuple[Any, Checkpoint] | None = None  # what was last requested, with `_key` of then
+        self._kept: Any = None  # `_key` of the last one at an interval
 
     def begin(self, schedule: Schedule) -> None:
         """Count the time to the next checkpoint from now on; `schedule` says when one may be written."""
@@ -64,8 +65,9 @@ class CheckpointWriter:
             self._orders.hold(reason)
 
     def write_if_due(self) -> None:
-        """Write a checkpoint if the present `checkpoint_interval_s` has passed and the run is not paused; or one of the
-        weights alone, without the replay, if the run is better than at all of its checkpoints."""
+        """Write a checkpoint if the present `checkpoint_interval_s` has passed, the run is not paused, and something has
+        changed since the last; or one of the weights alone, without the replay, if the run is better than at all of
+        its checkpoints."""
         state, schedule = self._state, self._schedule
         due_at = self._written_at + min(state.config.checkpoint_interval_s, self._longest_s)
         if state.paused is not None or not schedule.at_checkpoint:
@@ -73,9 +75,13 @@ class CheckpointWriter:
         if time.monotonic() <= due_at:
             self._write_best()
             return
+        if (key := self._key()) == self._kept:  # the same again would push an older one out
+            self._written_at = time.monotonic()
+            return
         stored = self._disk.store(CHECKPOINT, lambda: self.write(**schedule.checkpoint))
         self._written_at, self._longest_s = time.monotonic(), schedule.longest_interval_s if stored else _TRY_AGAIN_S
         if stored:
+            self._kept = key
             schedule.checkpointed()
 
     def _write_best(self) -> None:
