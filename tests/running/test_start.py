@@ -17,9 +17,11 @@ import pytest
 
 import workbench as wb
 from tests.conftest import SMALL, eventually
+from tests.playing.test_learnt_beside_the_network import Biased
 from workbench import launchers, rundir
-from workbench.config import RunConfig
-from workbench.errors import ConnectionLost
+from workbench.config import RunConfig, settings
+from workbench.config.own_algorithm import named_algorithm
+from workbench.errors import AlgorithmFailed, ConnectionLost, InvalidInput, RunExists, StorageFailed, UnknownName
 from workbench.launchers import Launched
 from workbench.metrics import MetricsWriter
 from workbench.metrics.status import RunStatus
@@ -137,3 +139,57 @@ def test_the_last_copy_to_storage_of_a_run_that_has_ended_is_waited_for(
     locked.write(state="finished")
     assert not starting._was_started(Control(locked))
     assert capsys.readouterr().out.count("its last checkpoint is being copied to storage") == 1
+
+
+def ended(name: str, config: RunConfig) -> rundir.RunDirectory:
+    """A run that has ended."""
+    return rundir.create(name, {
+        "created": 1.0, "config": config.to_json(), "state": "finished", "error": None, "parent": None,
+        "versions": {"rl-workbench": "9.1"}})
+
+
+def test_a_run_whose_metrics_are_damaged_is_refused_before_anything_of_it_is_changed(home: Path) -> None:
+    run = ended("torn", RunConfig.build("CartPole-v1"))
+    run.metrics.write_bytes(b"no database" * 1000)
+    before = run.read()
+    with pytest.raises(StorageFailed, match=r"metrics.sqlite: file is not a database.*move it away"):
+        wb.resume("torn", total_frames=10**9)
+    assert run.read() == before
+
+
+def test_a_run_whose_class_is_gone_asks_for_it(home: Path) -> None:
+    name, own = named_algorithm(Biased, taken=settings(RunConfig))
+    run = ended("codeless", RunConfig.build("CartPole-v1", algorithm=name, own_algorithm=own))
+    before = run.read()
+    with pytest.raises(InvalidInput, match=r"which is not in .*code any more.*wb.resume\('codeless', algorithm=Biased"):
+        wb.resume("codeless", total_frames=10**9)
+    assert run.read() == before
+
+
+@pytest.mark.full
+def test_a_run_whose_class_is_gone_goes_on_with_it(home: Path) -> None:
+    run = wb.launch("CartPole-v1", algorithm=Biased, **SMALL)
+    run.stop()
+    code = rundir.find(run.name).code / "algorithm.pkl"
+    code.unlink()
+    with pytest.raises(AlgorithmFailed, match="raised"):
+        wb.resume(run.name, algorithm=type("Biased", (Biased,), {"loss": None}))
+    assert not code.exists() and wb.attach(run.name).state == "stopped", "it is what it was"
+    wb.resume(run.name, algorithm=Biased).stop()
+    assert code.exists()
+
+
+def test_what_a_newer_version_has_written_is_told_with_its_version(home: Path) -> None:
+    config = RunConfig.build("CartPole-v1")
+    run = ended("newer", config)
+    run.write(config={**config.to_json(), "from_the_future": 1})
+    with pytest.raises(UnknownName, match=r"run.json was written by version 9.1 of rl-workbench, and has what is not .*"
+                                          r"'from_the_future'"):
+        wb.resume("newer")
+
+
+def test_a_folder_without_a_record_is_not_offered_to_be_resumed(home: Path) -> None:
+    run = ended("bare", RunConfig.build("CartPole-v1"))
+    run.record.unlink()
+    with pytest.raises(RunExists, match=r"bare, which is no run since it has no run.json, already"):
+        ended("bare", RunConfig.build("CartPole-v1"))

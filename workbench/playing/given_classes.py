@@ -23,7 +23,7 @@ from workbench.environments.adapters import code_by_value
 from workbench.environments.adapters.wrapping import Wrapped
 from workbench.errors import InvalidInput, UnknownName, WorkbenchError
 from workbench.rundir import code_beside, sealed, write_atomically
-from workbench.running.starting import check_network_maker
+from workbench.running.starting import check_network_maker, say_what_was_edited
 
 
 @contextmanager
@@ -42,6 +42,7 @@ def with_classes(checkpoint: Checkpoint, **given: Any) -> Iterator[Checkpoint]:
     if not any(one is not None for one in given.values()):
         yield checkpoint
         return
+    say_what_was_edited(*given.values())
     with tempfile.TemporaryDirectory(prefix="rl-workbench-code-") as folder:
         for kind, one in given.items():
             if one is not None:

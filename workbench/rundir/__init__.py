@@ -26,6 +26,7 @@ from workbench.errors import (
     RunExists,
     RunNotFound,
     StorageFailed,
+    UnknownName,
     WorkbenchError,
 )
 from workbench.rundir.files import (
@@ -288,11 +289,17 @@ class RunDirectory(RecordFolder):
                                 "or stop the run, and resume it where its directory is now.")
 
     def config(self) -> RunConfig:
-        """The present configuration, live changes included. Raises StorageFailed if there is none."""
+        """The present configuration, live changes included. Raises StorageFailed if there is none, UnknownName for what
+        another version of the workbench has written."""
         record = self.read()
         if "config" not in record:
             raise StorageFailed(f"{self.record} is damaged: it has no config. Put back a copy of the file.")
-        return RunConfig.from_json(record["config"])
+        try:
+            return RunConfig.from_json(record["config"])
+        except UnknownName as error:
+            version = record.get("versions", {}).get("rl-workbench", "unknown")
+            raise UnknownName(f"{self.record} was written by version {version!s:.20} of rl-workbench, and has what is "
+                              f"not known here: {error}") from None
 
     def for_its_class(self, config: RunConfig) -> RunConfig:
         """The configuration of one of its checkpoints, for the class of its own algorithm that the run has now: a later
@@ -348,8 +355,10 @@ def create(
             run.write(name=name, **record)
         return RunDirectory(folder / name)
     except FileExistsError:
-        raise RunExists(f"there is a run {name!r} already. Choose another name, or wb.resume({name!r})."
-                        f"{_freeing(folder / name)}") from None
+        is_run = RunDirectory(folder / name).record.exists()
+        there, remedy = ((f"a run {name!r}", f", or wb.resume({name!r})") if is_run
+                         else (f"a folder {folder / name}, which is no run since it has no run.json,", ""))
+        raise RunExists(f"there is {there} already. Choose another name{remedy}.{_freeing(folder / name)}") from None
     except WorkbenchError:
         raise
     except OSError as error:

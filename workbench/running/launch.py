@@ -16,6 +16,7 @@ from workbench.config.signatures import with_fields
 from workbench.environments.adapters.wrapping import Wrapper
 from workbench.errors import InvalidInput, StorageFailed, WorkbenchError, checked_arguments
 from workbench.launchers.contract import Launched, Launcher
+from workbench.metrics import check_whole
 from workbench.rundir import RunDirectory, sealed
 from workbench.rundir.files import make_private, write_atomically
 from workbench.running import demonstrating, remote, waiting
@@ -211,6 +212,12 @@ def _checked_to_go_on(
     config = with_changes(moved, moved.ending_warm_up(changes, stored_status(directory).updates))
     check_goes_on(directory, config)
     check_parent(directory)
+    if config.own_algorithm and not mended and not (directory.code / "algorithm.pkl").exists():
+        raise InvalidInput(f"{directory.name} learns by a class of its user's own, {config.algorithm}, which is not in "
+                           f"{directory.code} any more. Give it again: wb.resume({directory.name!r}, "
+                           f"algorithm={config.algorithm}).")
+    if directory.metrics.exists():
+        check_whole(directory.metrics)
     trust_code = sealed.TRUST.check(trust_code)
     sealed.check(directory.code, config, address=address, trust_code=trust_code)
     sealed.check(directory.opponent.code, trust_code=trust_code)
@@ -242,14 +249,17 @@ def _as_it_was_if_it_fails(control: Control) -> Iterator[None]:
     """
     directory = control.directory
     file, record = directory.code / "algorithm.pkl", directory.read()
-    code = file.read_bytes()
+    code = file.read_bytes() if file.exists() else None
     try:
         yield
     except WorkbenchError as error:
         if directory.read()["state"] != "failed":  # it goes on, or was not started
             raise
         waiting.until_ended(control, END_S)
-        write_atomically(file, code)
+        if code is None:
+            file.unlink(missing_ok=True)
+        else:
+            write_atomically(file, code)
         directory.write(**{name: record[name] for name in ("config", "state", "error")},
                         config_before=directory.read()["config"])  # for the next life to say so
         error.add_note(f"{directory.name} is what it was, with the class and the settings that it had.")

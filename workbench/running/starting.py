@@ -95,7 +95,7 @@ def checked_config(
         objects["environment.pkl"] = wrapped  # with the module that registers the name
     code = {file: code_by_value.dumps(value, imports=[package] if package else ())
             for file, value in objects.items() if value is not None}
-    _say_what_was_edited(factory, network, algorithm)
+    say_what_was_edited(factory, network, algorithm)
     code |= sealed.words(label if factory is None else "", config.address)
     code = {file: sealed.sealed(file, data) for file, data in code.items()}
     return config, code, None if used_preset is None else used_preset.name
@@ -111,12 +111,12 @@ def check_network_maker(network: Any, *, or_name: bool = False) -> None:
                            "or a function that makes one for the environment's spec: each process makes its own.")
 
 
-def _say_what_was_edited(*values: Any) -> None:
-    """A launch from modules that were edited since their import trains by the files: say so."""
+def say_what_was_edited(*values: Any) -> None:
+    """What goes to another process from modules that were edited since their import goes as the files are: say so."""
     modules = {value.__module__ for value in values if callable(value) and getattr(value, "__module__", None)}
     for file, functions in edited_modules.edited(modules).items():
-        notify(f"{file} was edited after it was imported here ({', '.join(functions)}), and the run gets the file as "
-               "it is now. importlib.reload, or a new kernel, makes both the same.")
+        notify(f"{file} was edited after it was imported here ({', '.join(functions)}), and the other process gets "
+               "the file as it is now. importlib.reload, or a new kernel, makes both the same.")
 
 
 def with_opponent(fields: dict[str, Any]) -> dict[str, Any]:
@@ -198,7 +198,7 @@ def with_algorithm(
         raise InvalidInput(f"algorithm={name}: this run trains by {config.algorithm}, and can go on only with "
                            f"a class of yours that is called so. {remedy} a new run with its weights: "
                            "wb.launch(..., checkpoint=...)")
-    _say_what_was_edited(algorithm)
+    say_what_was_edited(algorithm)
     try:
         mended = config.with_own(own, changes)
     except InvalidInput as error:

@@ -95,8 +95,8 @@ def until(
             if paused and targets.keys() != {"seconds"}:
                 _check_pause(control, status, targets)
             if paused and not was_paused:
-                notify(f"{status.name} is paused, and the wait goes on{f': {status.reason}' if status.reason else ''}. "
-                       f"wb.attach({status.name!r}).resume() ends the pause.")
+                notify(f"{status.name} is paused, and the wait goes on{f': {status.reason}' if status.reason else ''}"
+                       .rstrip(".") + f". {_end_of_pause(control, status)}".rstrip())
     raise WaitTimeout(
         f"{status.name} has not reached {_in_words(targets)} after {timeout_s:g} s; it goes on. Now: {status.line()}"
     )
@@ -107,6 +107,12 @@ def _check_pause(control: Control, status: RunStatus, targets: dict[str, float])
     if control.directory.read().get("paused") not in (None, BY_HAND):  # None: it goes on once its disk has room
         raise RunPaused(f"{status.name} paused itself at {FACTS['frames'].said(status)}, before {_in_words(targets)}: "
                         f"{status.reason}. Then wb.attach({status.name!r}).resume() goes on.")
+
+
+def _end_of_pause(control: Control, status: RunStatus) -> str:
+    """What ends a pause; "" for one that ends once the disk has room."""
+    by_hand = control.directory.read().get("paused") is not None
+    return f"wb.attach({status.name!r}).resume() ends the pause." if by_hand else ""
 
 
 def _bar(control: Control, status: RunStatus, targets: dict[str, float], shown: bool) -> ProgressBar:

@@ -65,7 +65,7 @@ class CheckpointWriter:
             self._orders.hold(reason)
 
     def write_if_due(self) -> None:
-        """Write a checkpoint if the present `checkpoint_interval_s` has passed, the run is not paused, and something has
+        """Write a checkpoint if the present `checkpoint_interval_s` has passed, the run is not paused, and it has
         changed since the last; or one of the weights alone, without the replay, if the run is better than at all of
         its checkpoints."""
         state, schedule = self._state, self._schedule
