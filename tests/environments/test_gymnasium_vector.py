@@ -4,6 +4,7 @@ import ctypes.util
 import os
 import subprocess
 import sys
+from collections.abc import Callable
 
 import gymnasium
 import numpy as np
@@ -15,7 +16,7 @@ from workbench.environments.adapters.gymnasium_vector import GymnasiumVector
 from workbench.environments.contract import seeds_of
 from workbench.errors import EnvironmentFailed, MissingPackage, ShapeMismatch, UnknownName
 from workbench.testing import CountingEnv
-from workbench.trajectory import Flags
+from workbench.trajectory import ENDS, Flags
 
 
 @pytest.mark.parametrize("name, steps", [("CartPole-v1", 300), ("MountainCar-v0", 450), ("Acrobot-v1", 60)])
@@ -430,3 +431,62 @@ def test_the_picture_of_an_image_stands_in_for_a_drawing_of_nothing(shape):
     env.reset()
     frame = env.render(0)
     assert frame is None if len(shape) == 1 else np.array_equal(frame, np.full((8, 8, 3), 7))
+
+
+class Scored(CountingEnv):
+    """Succeeds in its even episodes; only the end of an episode counts."""
+
+    metadata = {"score": "is_success"}
+    episodes = 0
+
+    def step(self, action):
+        observation, reward, terminated, truncated, _ = super().step(action)
+        self.episodes += terminated or truncated
+        return observation, reward, terminated, truncated, self.told(terminated or truncated)
+
+    def told(self, ended):
+        return {"is_success": not ended or self.episodes % 2 == 0}
+
+
+def scores_of_three_episodes(made: Callable[[], gymnasium.Env], **options) -> list[float]:
+    env = make("mine", num_envs=1, seed=0, factory=made, **options)
+    assert env.reset().score.tolist() == [0.0] and env.spec.scored
+    scores: list[list[float]] = [[]]
+    while len(scores) < 4:
+        step = env.step(np.zeros(1, int))
+        scores[-1].append(float(step.score[0]))
+        if step.flags[0] & ENDS:
+            scores.append([])
+    env.close()
+    assert all(not any(one[:-1]) for one in scores[:3])
+    return [one[-1] for one in scores[:3]]
+
+
+@pytest.mark.parametrize("processes", [1, 2])
+def test_metadata_names_the_member_of_info_that_is_an_episodes_score(processes):
+    assert scores_of_three_episodes(lambda: Scored(episode_length=4), processes=processes) == [0.0, 1.0, 0.0]
+
+
+def test_a_wrapper_gives_a_score_to_an_environment_that_has_none():
+    class Halved(gymnasium.Wrapper):
+        metadata = {"score": "half"}
+
+        def step(self, action):
+            observation, reward, terminated, truncated, info = self.env.step(action)
+            return observation, reward, terminated, truncated, {**info, "half": np.float64(0.5)}
+
+    assert scores_of_three_episodes(lambda: Halved(CountingEnv(episode_length=4))) == [0.5, 0.5, 0.5]
+
+
+@pytest.mark.parametrize(("told", "said"), [
+    ({}, "metadata\\['score'\\] names 'is_success', and the info at an episode's end lacks it: it has nothing"),
+    (None, "it is no dict"), ({"is_success": "yes"}, "score 'yes' is not a number"),
+    ({"is_success": float("nan")}, "score nan is not a finite float32"),
+])
+def test_a_score_that_is_missing_or_no_number_is_told(told, said):
+    class Wrong(Scored):
+        def told(self, ended):
+            return told
+
+    with pytest.raises(EnvironmentFailed, match=said):
+        scores_of_three_episodes(lambda: Wrong(episode_length=4))

@@ -71,6 +71,9 @@ def test_what_is_exported_has_the_weights_and_nothing_that_only_trains(
         wb.export_policy(one, target=tmp_path / "policy.pt")
     with pytest.raises(InvalidInput, match=r"taken\.zip is packed\. Unzip it, and give the folder"):
         wb.evaluate(packed, episodes=1)
+    (tmp_path / "net.onnx").touch()
+    with pytest.raises(InvalidInput, match=r"net\.onnx is the network for other programs, and its card, net\.md, has"):
+        wb.evaluate(tmp_path / "net.onnx", episodes=1)
     assert zipfile.is_zipfile(wb.export_policy(one, target=tmp_path / "TAKEN.ZIP"))
     monkeypatch.setenv("HOME", str(tmp_path))
     assert wb.load_policy("~/taken", env=gymnasium.make("CartPole-v1"))

@@ -43,14 +43,14 @@ def test_a_card_begins_as_this_one_does(tmp_path: Path) -> None:
     assert "| learning_rate | 0.0006 |" in text
 
 
-def test_the_card_takes_the_newest_evaluation_that_the_run_keeps_and_else_says_that_there_is_none(
+def test_the_card_takes_the_longest_evaluation_that_the_run_keeps_and_else_says_that_there_is_none(
     tmp_path: Path,
 ) -> None:
     one = checkpoint_in(tmp_path, "CartPole-v1")
     assert "model-index" not in front(model_card(one)) and "It was not evaluated for this card" in model_card(one)
     run = wb.attach(tmp_path / "run")
-    for mean in (5.0, 7.0):
-        evaluation_log.keep(run.directory, one, evaluation_of(one, returns=(mean,), lengths=(1,)))
+    for returns in ((5.0, 5.0), (7.0, 7.0), (9.0,)):
+        evaluation_log.keep(run.directory, one, evaluation_of(one, returns=returns, lengths=(1,) * len(returns)))
     (index,) = front(model_card(one))["model-index"]
     (result,) = index["results"]
     assert result["dataset"] == {"name": "CartPole-v1", "type": "CartPole-v1"}

@@ -10,8 +10,9 @@ from __future__ import annotations
 import copy
 import os
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import suppress
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -32,6 +33,9 @@ class GymnasiumVector(WithEndings):
     Args:
         keeps_endings: whether `ending` returns how episodes ended, for people to see.
         first_index: index of the first environment in messages, if other processes step others.
+
+    An environment whose `metadata` has a "score" is scored: by the member of `info` that is called so, such as
+    "is_success", at the end of each episode.
 
     Attributes:
         left_out: members of the observation that are words, which networks do not get, such as MiniGrid's mission.
@@ -58,7 +62,8 @@ class GymnasiumVector(WithEndings):
         except BaseException:
             self.close()
             raise
-        self.spec = spec_of(name, self._layout, actions)
+        self._score: Any = (getattr(first, "metadata", None) or {}).get("score")  # the name of a member of `info`
+        self.spec = replace(spec_of(name, self._layout, actions), scored=self._score is not None)
         self.left_out = self._layout.left_out
         self._observation: Array | None = None  # the last one
         # Whether environments write into one array, so that each one's is copied; None: unknown before a step.
@@ -79,7 +84,7 @@ class GymnasiumVector(WithEndings):
         """As `reset`, with a seed for each environment."""
         self._endings = {}
         observations = [copy.deepcopy(self._reset_one(index, seed)) for index, seed in enumerate(seeds.tolist())]
-        return first_step(self._placed(observations, lambda index: "reset"))
+        return first_step(self._placed(observations, lambda index: "reset"), scored=self.spec.scored)
 
     def step(self, actions: Array) -> StepBatch:
         """Returns the step after `actions`."""
@@ -88,12 +93,15 @@ class GymnasiumVector(WithEndings):
         originals: list[Any] = []  # as returned, to find out whether environments share arrays
         rewards: list[float] = []
         flags = np.zeros(self.num_envs, np.uint8)
+        score = np.zeros(self.num_envs, np.float32) if self.spec.scored else None
         finals: dict[int, Array] = {}
         self._endings = {}
         for index, action in enumerate(each_of(native_actions, self.num_envs)):
-            observation, reward, terminated, truncated = self._step_one(index, action)
+            observation, reward, terminated, truncated, info = self._step_one(index, action)
             if terminated or truncated:
                 flags[index] = ENDED_FLAGS if terminated else CUT_OFF_FLAGS
+                if score is not None:
+                    score[index] = self._scored(index, info)
                 final = self._final(index, observation)
                 if not terminated:
                     finals[index] = final
@@ -106,7 +114,7 @@ class GymnasiumVector(WithEndings):
             with suppress(LookupError, TypeError):  # a wrong observation, which raises below
                 self._sharing = any(_repeats(_leaves(originals, member.path)) for member in self._layout.members)
         rows = self._placed(observations, lambda index: "reset" if flags[index] else "step")
-        batch = StepBatch(rows, np.array(rewards, np.float32), flags)
+        batch = StepBatch(rows, np.array(rewards, np.float32), flags, score=score)
         if finals:
             batch.final_index = np.fromiter(finals, np.int32)
             batch.final_observation = np.stack(list(finals.values()))
@@ -137,25 +145,36 @@ class GymnasiumVector(WithEndings):
                 raise self._broken(index, "constructor", f"{env!r} has no {method!r}: it is not a gymnasium.Env")
         return env
 
-    def _step_one(self, index: int, action: Any) -> tuple[Any, float, bool, bool]:
-        """Steps environment `index`. Returns its own observation, reward, terminated, truncated."""
+    def _step_one(self, index: int, action: Any) -> tuple[Any, float, bool, bool, Any]:
+        """Steps environment `index`. Returns its own observation, reward, terminated, truncated, info."""
         try:
             result = self._envs[index].step(action)
         except (Exception, SystemExit) as error:
             raise raised(self._name, self._first_index + index, "step", error) from error
         try:
-            observation, reward, terminated, truncated, _ = result
+            observation, reward, terminated, truncated, info = result
         except (TypeError, ValueError):
             raise self._broken(index, "step", f"it must return (observation, reward, terminated, truncated, info), "
                                               f"not {short(result)}") from None
         if not isinstance(reward, float):  # np.float64 is one
-            reward = self._reward(index, reward)
+            reward = self._number(index, "reward", reward)
         if not -LARGEST < reward < LARGEST:  # also refuses NaN
             raise self._broken(index, "step", f"reward {reward} is not a finite float32")
         if type(terminated) is not bool or type(truncated) is not bool:
             terminated = self._flag(index, "terminated", terminated)
             truncated = self._flag(index, "truncated", truncated)
-        return observation, reward, terminated, truncated
+        return observation, reward, terminated, truncated, info
+
+    def _scored(self, index: int, info: Any) -> float:
+        """The score of the episode that ends with this info."""
+        if not isinstance(info, Mapping) or self._score not in info:
+            has = f"it has {', '.join(map(repr, info)) or 'nothing'}" if isinstance(info, Mapping) else "it is no dict"
+            raise self._broken(index, "step", f"metadata['score'] names {self._score!r}, and the info at an episode's "
+                                              f"end lacks it: {has}")
+        score = self._number(index, "score", info[self._score])
+        if not -LARGEST < score < LARGEST:
+            raise self._broken(index, "step", f"score {score} is not a finite float32")
+        return score
 
     def _final(self, index: int, observation: Any) -> Array:
         """The row of an episode's last observation; records its Ending if endings are kept."""
@@ -202,12 +221,12 @@ class GymnasiumVector(WithEndings):
         except (TypeError, ValueError) as error:
             raise self._broken(index, where, str(error)) from None
 
-    def _reward(self, index: int, reward: Any) -> float:
-        if isinstance(reward, np.ndarray) and reward.ndim == 0:
-            reward = reward.item()
-        if not isinstance(reward, (int, float, np.number, np.bool_)):
-            raise self._broken(index, "step", f"reward {short(reward)} is not a number")
-        return float(reward)
+    def _number(self, index: int, name: str, value: Any) -> float:
+        if isinstance(value, np.ndarray) and value.ndim == 0:
+            value = value.item()
+        if not isinstance(value, (int, float, np.number, np.bool_)):
+            raise self._broken(index, "step", f"{name} {short(value)} is not a number")
+        return float(value)
 
     def _flag(self, index: int, name: str, value: Any) -> bool:
         if not isinstance(value, (bool, np.bool_)):

@@ -38,13 +38,13 @@ def model_card(
     """The card's text.
 
     Args:
-        evaluation: of this checkpoint; None: the newest one in its run's log, if there is one.
+        evaluation: of this checkpoint; None: that of most episodes in its run's log, if there is one.
         name: of the folder or file that the reader will have.
         film: whether replay.mp4 lies beside it.
         onnx: what the export of an .onnx file answered; None: of a folder.
     """
     run = of_checkpoint(checkpoint.path)
-    evaluation = evaluation or (None if run is None else _newest(run, checkpoint))
+    evaluation = evaluation or (None if run is None else _longest(run, checkpoint))
     title = name if run is None else run.name
     parts = [f"# {escaped(title)}", escaped(_summary(checkpoint)), *([f"![One episode]({FILM})"] if film else [])]
     if onnx is None:
@@ -60,9 +60,10 @@ def model_card(
     return text.replace(str(home()), "$WORKBENCH_HOME").replace(str(Path.home()), "~")  # it is made to be published
 
 
-def _newest(run: RunDirectory, checkpoint: Checkpoint) -> Evaluation | None:
+def _longest(run: RunDirectory, checkpoint: Checkpoint) -> Evaluation | None:
+    """The evaluation with most episodes, and the newest of those: a short look later does not stand for it."""
     known = [entry.evaluation for entry in evaluation_log.kept(run) if entry.of(checkpoint)]
-    return known[-1] if known else None
+    return max(reversed(known), key=lambda evaluation: len(evaluation.returns), default=None)
 
 
 def _summary(checkpoint: Checkpoint) -> str:
