@@ -64,7 +64,7 @@ def test_what_is_exported_has_the_weights_and_nothing_that_only_trains(
     packed = wb.export_policy(one, target=tmp_path / "taken.zip")
     with zipfile.ZipFile(packed) as archive:
         archive.extractall(tmp_path / "unpacked")
-    assert (tmp_path / "unpacked" / one.path.name / "meta.json").read_bytes() == (path / "meta.json").read_bytes()
+    assert (tmp_path / "unpacked" / "taken" / "meta.json").read_bytes() == (path / "meta.json").read_bytes()
     with pytest.raises(InvalidInput, match="taken is there already. Choose another name"):
         wb.export_policy(one, target=path)
     with pytest.raises(InvalidInput, match="'policy.pt' ends as a file of another format. Name a new folder"):
@@ -72,7 +72,7 @@ def test_what_is_exported_has_the_weights_and_nothing_that_only_trains(
     with pytest.raises(InvalidInput, match=r"taken\.zip is packed\. Unzip it, and give the folder"):
         wb.evaluate(packed, episodes=1)
     (tmp_path / "net.onnx").touch()
-    with pytest.raises(InvalidInput, match=r"net\.onnx is the network for other programs, and its card, net\.md, has"):
+    with pytest.raises(InvalidInput, match=r"net\.onnx is a network for other programs, and its card, net\.md, has"):
         wb.evaluate(tmp_path / "net.onnx", episodes=1)
     assert zipfile.is_zipfile(wb.export_policy(one, target=tmp_path / "TAKEN.ZIP"))
     monkeypatch.setenv("HOME", str(tmp_path))

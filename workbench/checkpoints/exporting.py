@@ -27,7 +27,7 @@ def export(
     algorithm to `wb.evaluate` and `wb.rollout`, too.
 
     Args:
-        target: the new folder; one that ends in .zip becomes a file, to be unzipped before it is loaded.
+        target: the new folder; one that ends in .zip becomes a file, to be unzipped to a folder of that name.
         replay: whether the copy holds the replay, which may be large.
         weights_only: leave out the optimizer and all else that only training needs; what a user's own algorithm has
             learnt beside the network stays, since it may act by it.
@@ -54,7 +54,10 @@ def export(
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         (checkpoint.path / META).lstat()  # fails if it was pruned; its content was read before, and is not read again
-        (_zip if path.suffix.lower() == ".zip" else _copy)(checkpoint, names, texts, hidden)
+        if path.suffix.lower() == ".zip":
+            _zip(checkpoint, names, texts, hidden, inside=path.stem)
+        else:
+            _copy(checkpoint, names, texts, hidden)
         os.rename(hidden, path)
     except (OSError, CheckpointCorrupt) as error:
         missing = [name for name in (META, *names) if not (checkpoint.path / name).exists()]
@@ -87,9 +90,8 @@ def _copy(checkpoint: Checkpoint, names: list[str], texts: Mapping[str, bytes], 
             shutil.copyfileobj(theirs, ours, 2**20)
 
 
-def _zip(checkpoint: Checkpoint, names: list[str], texts: Mapping[str, bytes], file: Path) -> None:
-    """Without compression: weights look like noise to a compressor."""
-    inside = checkpoint.path.name
+def _zip(checkpoint: Checkpoint, names: list[str], texts: Mapping[str, bytes], file: Path, *, inside: str) -> None:
+    """Without compression: weights look like noise to a compressor. `inside`: the folder that it becomes."""
     with zipfile.ZipFile(file, "x", zipfile.ZIP_STORED, strict_timestamps=False) as archive:
         for name, data in texts.items():
             archive.writestr(f"{inside}/{name}", data)

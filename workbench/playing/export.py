@@ -54,7 +54,7 @@ def export_policy(
     code of a run execute as you, wherever the run comes from.
 
     Args:
-        evaluation: of `wb.evaluate` with this checkpoint, for the card; None: that of most episodes that was kept with the run.
+        evaluation: of `wb.evaluate` with this checkpoint, for the card; None: the longest that was kept with the run.
         film: whether to play an episode, and put its film beside the card, as replay.mp4.
 
     Raises:

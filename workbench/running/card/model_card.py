@@ -74,8 +74,8 @@ def _summary(checkpoint: Checkpoint) -> str:
 
 
 def _use(checkpoint: Checkpoint, name: str) -> str:
-    environment, is_packed = checkpoint.config.environment, name.lower().endswith(".zip")
-    folder = checkpoint.path.name if is_packed else name
+    environment = checkpoint.config.environment
+    folder = name[: -len(".zip")] if name.lower().endswith(".zip") else name
     own = not_in_files(checkpoint)
     define = f"  # define {' and '.join(own.values())} first: these files hold no code" if own else ""
     made = own.pop("environment", None)
