@@ -386,7 +386,7 @@ def test_an_exported_zip_is_the_checkpoint_again_when_unzipped(run: wb.Run, tmp_
     path = checkpoints.export(newest, tmp_path / "one.zip")
     with zipfile.ZipFile(path) as archive:
         archive.extractall(tmp_path / "out")
-    copy = checkpoints.at(tmp_path / "out" / newest.path.name)
+    copy = checkpoints.at(tmp_path / "out" / "one")
     copy.verify()
     assert (copy.frames, copy.meta, copy.files) == (newest.frames, newest.meta, newest.files)
 
