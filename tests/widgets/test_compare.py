@@ -356,6 +356,7 @@ def test_a_cell_shows_the_chart_with_its_controls_and_the_differences(both: Comp
     assert "curves" in json.dumps(figure.spec()) and '"smoothing"' in json.dumps(figure.spec())
     bundle = both.still()
     assert set(bundle) == {"text/html", "image/png", "text/plain"} and "burn_in" in bundle["text/html"]
+    assert all(str(value) in bundle["text/plain"] for value in both.differences.to_numpy().ravel()), "1e-08 is not 0.0"
     assert repr(both).startswith("Comparison(episode_return of pong-1, pong-2: they differ in ")
     both.view.close()
 

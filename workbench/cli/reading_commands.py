@@ -29,7 +29,7 @@ def compare(args: argparse.Namespace) -> None:
     runs = [_attached(name) for name in args.runs]
     differences = imports.widget("views.compare").differences(runs)
     print(summaries(run.directory for run in runs).text(width()))
-    print(f"\n{printable(differences.to_string())}" if len(differences) else "Their configurations do not differ.")
+    print(f"\n{printable(differences.map(str).to_string())}" if len(differences) else "Their configurations do not differ.")
 
 
 def metrics(args: argparse.Namespace) -> None:

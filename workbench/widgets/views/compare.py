@@ -214,7 +214,8 @@ class Comparison:
         alternative = html.escape(f"{self._title}: {', '.join(self.runs)}")
         page = tables.output(f'<img alt="{alternative}" style="max-width:100%;width:760px" '
                              f'src="data:image/png;base64,{image}">{self._table()}', tables.SMALL)
-        return {"text/html": page, "image/png": image, "text/plain": f"{self!r}\n{self.differences.to_string()}"}
+        text = f"{self!r}\n{self.differences.map(str).to_string()}"  # pandas would write 1e-08 as 0.0
+        return {"text/html": page, "image/png": image, "text/plain": text}
 
     def _ipython_display_(self) -> None:
         from workbench.widgets.kernel.saved_view import Shown
