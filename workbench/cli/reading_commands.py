@@ -29,7 +29,8 @@ def compare(args: argparse.Namespace) -> None:
     runs = [_attached(name) for name in args.runs]
     differences = imports.widget("views.compare").differences(runs)
     print(summaries(run.directory for run in runs).text(width()))
-    print(f"\n{printable(differences.map(str).to_string())}" if len(differences) else "Their configurations do not differ.")
+    shown = printable(differences.map(str).to_string())  # pandas would write 1e-08 as 0.0
+    print(f"\n{shown}" if len(differences) else "Their configurations do not differ.")
 
 
 def metrics(args: argparse.Namespace) -> None:
