@@ -20,14 +20,7 @@ from workbench import imports
 from workbench.cli import reading_commands
 from workbench.cli.parser import APART, Parser, add_run_options, add_version
 from workbench.cli.sweep_commands import add_sweep_options, add_sweeps_options, parsed_space, sweeps, wait_for
-from workbench.cli.values import (
-    changes_of,
-    json_or_text,
-    option,
-    pair,
-    parse_number,
-    parse_value,
-)
+from workbench.cli.values import changes_of, json_or_text, option, pair, parse_number, parse_value
 from workbench.cli.wording import in_commands
 from workbench.config import settings
 from workbench.config.signatures import all_settings

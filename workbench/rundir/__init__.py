@@ -20,23 +20,8 @@ from types import NoneType
 from typing import Any, Literal, Protocol, TypedDict, runtime_checkable
 
 from workbench.config import RunConfig
-from workbench.errors import (
-    AccessDenied,
-    HomeNotWritable,
-    RunExists,
-    RunNotFound,
-    StorageFailed,
-    WorkbenchError,
-)
-from workbench.rundir.files import (
-    check_fields,
-    check_stays,
-    own,
-    read_record,
-    whose,
-    write_atomically,
-    write_record,
-)
+from workbench.errors import AccessDenied, HomeNotWritable, RunExists, RunNotFound, StorageFailed, WorkbenchError
+from workbench.rundir.files import check_fields, check_stays, own, read_record, whose, write_atomically, write_record
 from workbench.rundir.making import made_at_once
 from workbench.rundir.record_folder import RecordFolder
 
