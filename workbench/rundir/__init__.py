@@ -158,7 +158,7 @@ class RunDirectory(RecordFolder):
 
     @property
     def trackers(self) -> Path:
-        """How far each tracker has been given the run's history; see `trackers.follower`."""
+        """How far each tracker has been given the run's history; see `trackers.history_sender`."""
         return self.path / "trackers"
 
     @property

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from workbench.supervisor.hosts.host import Life, Place
-from workbench.supervisor.hosts.local import POLL_S, Ending
+from workbench.supervisor.hosts.local import POLL_S, ProcessEnding
 from workbench.supervisor.learner_group import LearnerGroup
 
 ACTOR_GRACE_S = 3.0
@@ -25,7 +25,7 @@ class EndedChild:
 
     child: Life
     index: int | None  # of an actor; None: the learner
-    ending: Ending
+    ending: ProcessEnding
 
 
 class ProcessGroup:
@@ -80,7 +80,7 @@ class ProcessGroup:
             if ending is not None:
                 yield EndedChild(child, index, ending)
 
-    def end_learner(self, grace_s: float) -> Ending | None:
+    def end_learner(self, grace_s: float) -> ProcessEnding | None:
         """Wait for a learner that is stopping, kill it after `grace_s`, and return its ending; None if it was down."""
         if not self.learner.alive:
             return None

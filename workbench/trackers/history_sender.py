@@ -24,7 +24,7 @@ from workbench.trackers.unsent import HistoryPlace, batch
 _LARGEST_BATCH = 2**28  # bytes
 
 
-class Follower:
+class HistorySender:
     """One tracker of one run. Not for several processes at once: `alone` guards that.
 
     Attributes:
