@@ -398,6 +398,11 @@ class StepBatch(EnvironmentStep[Array]):
     score: Array | None = field(default=None, metadata=shaped(lambda spec: ((), "float32") if spec.scored else None))
 
     @classmethod
+    def zeros(cls, spec: EnvironmentSpec, number: int) -> StepBatch:
+        """A step of `number` environments, to be filled."""
+        return cls.of({name: np.zeros((number, *shape), dtype) for name, (shape, dtype) in cls.specs(spec).items()})
+
+    @classmethod
     def joined(cls, steps: Sequence[StepBatch], memory: Callable[..., Array] = np.empty) -> StepBatch:
         """The groups' arrays, one after the other; the frames in memory that `memory(shape, dtype)` returns."""
         offsets = list(accumulate((len(step.flags) for step in steps), initial=0))

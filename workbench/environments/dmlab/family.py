@@ -151,7 +151,7 @@ class DmlabVector(WithEndings):
         else:
             self.spec = EnvironmentSpec(name, image, "uint8", len(ACTIONS), frames_per_step=self._skip)
         self._frames = np.zeros((num_envs, *self._frame_shape), np.uint8)  # current screens
-        self._observation = self._empty()  # the last one
+        self._observation = StepBatch.zeros(self.spec, num_envs).observation  # the last one
 
     @property
     def action_names(self) -> tuple[str, ...]:
@@ -160,7 +160,7 @@ class DmlabVector(WithEndings):
 
     def reset(self, *, seed: int | None = None) -> StepBatch:
         """Returns the first step of a new episode everywhere."""
-        observation = self._empty()
+        observation = StepBatch.zeros(self.spec, self.num_envs).observation
         self._endings = {}
         for index, env_seed in enumerate(seeds_of(self._seed if seed is None else seed, self.num_envs).tolist()):
             self._seeds[index] = np.random.default_rng(env_seed)
@@ -172,7 +172,7 @@ class DmlabVector(WithEndings):
         """Returns the step after `actions`."""
         action_list = checked_actions(actions, self.spec, self.num_envs).tolist()
         before = self._observation
-        batch = StepBatch(self._empty(), np.zeros(self.num_envs, np.float32), np.zeros(self.num_envs, np.uint8))
+        batch = StepBatch.zeros(self.spec, self.num_envs)
         self._endings = {}
         for index, lab in enumerate(self._labs):
             try:
@@ -201,9 +201,6 @@ class DmlabVector(WithEndings):
     def close(self) -> None:
         """Closes every level."""
         close_all(self._labs)
-
-    def _empty(self) -> Array:
-        return np.empty((self.num_envs, *self.spec.observation_shape), np.uint8)
 
     def _begin(self, index: int, row: Array) -> None:
         """Starts the next episode of level `index`, and writes its first observation into `row`."""

@@ -141,7 +141,7 @@ class ParallelVector(WithEndings):
 
     def reset(self, *, seed: int | None = None) -> StepBatch:
         """Returns the first step of a new game everywhere."""
-        batch = self._batch()
+        batch = StepBatch.zeros(self.spec, self.num_envs)
         self._endings, self._held_endings, self._finals = {}, {}, {}
         self._reward[:], self._flags[:] = 0, Flags.START
         seeds = seeds_of(self._seed if seed is None else seed, len(self._games))
@@ -152,7 +152,7 @@ class ParallelVector(WithEndings):
     def step(self, actions: Array) -> StepBatch:
         """Returns the step after `actions`; those of agents that are out are ignored."""
         native_actions = each_of(self.to_native(checked_actions(actions, self.spec, self.num_envs)), self.num_envs)
-        batch = self._batch()
+        batch = StepBatch.zeros(self.spec, self.num_envs)
         self._endings = {}
         for game in range(len(self._games)):
             self._step_game(game, native_actions, batch)
@@ -195,10 +195,6 @@ class ParallelVector(WithEndings):
                              "allowed, and take the mask out.")
 
     # --- a game's steps -----------------------------------------------------------------------------------------------
-
-    def _batch(self) -> StepBatch:
-        return StepBatch(np.zeros((self.num_envs, *self._layout.shape), self._layout.dtype),
-                         np.zeros(self.num_envs, np.float32), np.zeros(self.num_envs, np.uint8))
 
     def _rows(self, game: int) -> slice:
         return slice(game * len(self._agents), (game + 1) * len(self._agents))
