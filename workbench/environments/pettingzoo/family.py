@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import importlib
 import importlib.util
-import inspect
 import os
 import warnings
 from collections.abc import Callable, Mapping
@@ -23,6 +22,7 @@ from typing import Any
 
 import numpy as np
 
+from workbench.config.settings import check_keywords
 from workbench.environments.adapters.action_spaces import actions_of, each_of
 from workbench.environments.adapters.guarded_calls import LARGEST, broken, called, close_all, drawn, short
 from workbench.environments.adapters.rendering import frames_per_second, named_actions
@@ -55,13 +55,7 @@ def names() -> tuple[str, ...]:
 def check(name: str, options: Mapping[str, Any]) -> None:
     """Raises UnknownName for the name or an option, MissingPackage if the game needs a package."""
     module = _module(name)
-    parameters = inspect.signature(getattr(module, "raw_env", module.parallel_env)).parameters.values()
-    if any(parameter.kind is inspect.Parameter.VAR_KEYWORD for parameter in parameters):
-        return
-    keywords = [parameter.name for parameter in parameters if parameter.kind is not inspect.Parameter.VAR_POSITIONAL]
-    for option in options:
-        if option not in keywords:
-            raise UnknownName.among(f"option of {name}", option, keywords)
+    check_keywords(getattr(module, "raw_env", module.parallel_env), options, f"option of {name}")
 
 
 def make(
