@@ -39,9 +39,7 @@ class ProcessGroup:
         actors: those of the run, by index; one that is scaled away leaves at once, and its process ends later.
     """
 
-    def __init__(
-        self, place: Place, *, learner_threads: int, learners: int = 1, begin: Callable[[], object] = lambda: None
-    ) -> None:
+    def __init__(self, place: Place, *, learner_threads: int, learners: int, begin: Callable[[], object]) -> None:
         self._place = place
         self._leaving: list[Life] = []
         self.learners = [place.learner(rank, threads=learner_threads) for rank in range(learners)]

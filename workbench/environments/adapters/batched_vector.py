@@ -48,7 +48,7 @@ class NativeVector(WithEndings):
     """
 
     def __init__(
-        self, name: str, first: Any, *, build: Callable[[int], Any], seed: int, keeps_endings: bool = False
+        self, name: str, first: Any, *, build: Callable[[int], Any], seed: int, keeps_endings: bool
     ) -> None:
         self._name, self._env, self._build, self._seed = name, first, build, seed
         self.keeps_endings = keeps_endings

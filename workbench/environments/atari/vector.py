@@ -89,7 +89,7 @@ class AtariVector(WithEndings):
 
     def __init__(
         self, name: str, game: str, *, num_envs: int, seed: int, threads: int, options: AtariOptions,
-        show: Show = None,
+        show: Show,
     ) -> None:
         build = partial(_native, game, num_envs=num_envs, threads=threads, options=options)
         self._native: Any = build(img_height=SCREEN[0], img_width=SCREEN[1], grayscale=True)

@@ -123,7 +123,7 @@ class DmlabVector(WithEndings):
     """
 
     def __init__(
-        self, name: str, level: str, *, num_envs: int, seed: int, options: DmlabOptions, show: Show = None
+        self, name: str, level: str, *, num_envs: int, seed: int, options: DmlabOptions, show: Show
     ) -> None:
         self.num_envs = num_envs
         self.fps = FRAMES_PER_SECOND / options.frame_skip

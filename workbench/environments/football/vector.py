@@ -68,8 +68,8 @@ class FootballVector(WithEndings):
     action_names = ACTIONS
 
     def __init__(
-        self, spec: EnvironmentSpec, games: Games, *, num_envs: int, seed: int, screens: Sequence[Screen] = (),
-        show: Show = None,
+        self, spec: EnvironmentSpec, games: Games, *, num_envs: int, seed: int, screens: Sequence[Screen],
+        show: Show,
     ) -> None:
         self.spec = spec
         self.num_envs = num_envs

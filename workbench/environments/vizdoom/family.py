@@ -66,7 +66,7 @@ class VizdoomVector(WithEndings):
 
     def __init__(
         self, name: str, scenario: Scenario, *, num_envs: int, seed: int, threads: int, options: VizdoomOptions,
-        show: Show = None,
+        show: Show,
     ) -> None:
         self.num_envs = num_envs
         self.fps = FRAMES_PER_SECOND / options.frame_skip
