@@ -129,8 +129,7 @@ class DmlabVector(WithEndings):
         self.fps = FRAMES_PER_SECOND / options.frame_skip
         self._name, self._seed, self._skip = name, seed, options.frame_skip
         self._instructed = options.instruction == "on" or (options.instruction == "auto" and gives_instructions(level))
-        self.keeps_endings = show is not None
-        self._endings: dict[int, Ending] = {}  # of the last step, by index
+        super().__init__(keeps_endings=show is not None)
         self._labs: list[Any] = []
         try:
             for index in range(num_envs):

@@ -101,7 +101,8 @@ class ParallelVector(WithEndings):
         self, name: str, build: Callable[[], Any], *, num_envs: int, seed: int, keeps_endings: bool = False
     ) -> None:
         self.num_envs = num_envs
-        self._name, self._seed, self.keeps_endings = name, seed, keeps_endings
+        super().__init__(keeps_endings=keeps_endings)
+        self._name, self._seed = name, seed
         self._games: list[Any] = []
         try:
             self._games.append(called(name, 0, "constructor", build))
@@ -121,7 +122,6 @@ class ParallelVector(WithEndings):
         self.spec = spec_of(name, self._layout, actions, agents=len(self._agents))
         self.fps = frames_per_second(self._games[0])
         self._observation: Array | None = None  # the last one
-        self._endings: dict[int, Ending] = {}  # of the last step, by row
         # The held-back ends of agents that are out, by row: reward, flags, final observation and ending.
         self._out = np.zeros(num_envs, bool)
         self._reward, self._flags = np.zeros(num_envs, np.float32), np.zeros(num_envs, np.uint8)

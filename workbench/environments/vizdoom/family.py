@@ -72,8 +72,7 @@ class VizdoomVector(WithEndings):
         self.fps = FRAMES_PER_SECOND / options.frame_skip
         self._name = name
         self._seed = seed
-        self.keeps_endings = show is not None
-        self._endings: dict[int, Ending] = {}  # of the last step, by index
+        super().__init__(keeps_endings=show is not None)
         self._shrink = shrinking(*SCREEN, options.height, options.width)
         workers = min(threads, num_envs)
         self._pool = ThreadPoolExecutor(workers, "vizdoom") if workers > 1 else None
