@@ -52,12 +52,10 @@ class ProcessGroup:
             child = self.actors.pop(index)
             child.end(ACTOR_GRACE_S)
             self._leaving.append(child)
+        leaving = {child.name for child in self._leaving}
         for index in range(actors):
-            if index not in self.actors and not self._still_leaving(index):
+            if index not in self.actors and f"actor-{index}" not in leaving:
                 self.actors[index] = self._place.actor(index)
-
-    def _still_leaving(self, index: int) -> bool:
-        return any(child.name == f"actor-{index}" for child in self._leaving)
 
     def start_due(self) -> Iterator[tuple[Life, int | None]]:
         """Start every child that is down and whose back-off is over; yields it with its index, None for the learner."""
