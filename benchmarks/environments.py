@@ -29,16 +29,7 @@ from typing import TYPE_CHECKING, Any
 
 from arguments import RESULTS, Parser, whole, written
 from environment_speed import GROUPS, MOST_GAMES, NAMES, Rate, family, in_own_process
-from learning import (
-    WINDOW,
-    changes_by_hand,
-    chosen,
-    episodes_of,
-    found_or_launched,
-    measure_of,
-    outcome,
-    settings_list,
-)
+from learning import WINDOW, changes_by_hand, chosen, episodes_of, found_or_launched, measure_of, outcome, settings_list
 from throughput import hardware
 
 import workbench as wb

@@ -30,15 +30,7 @@ from contextlib import ExitStack, closing, suppress
 import service
 from arguments import Parser, written
 from home import private_home
-from throughput import (
-    PATIENCE_S,
-    WARM_UP_UPDATES,
-    random_unrolls,
-    rate,
-    spec_of,
-    stepping,
-    trained_steps_per_second,
-)
+from throughput import PATIENCE_S, WARM_UP_UPDATES, random_unrolls, rate, spec_of, stepping, trained_steps_per_second
 
 from workbench.config import RunConfig
 from workbench.supervisor.hosts.host import variables

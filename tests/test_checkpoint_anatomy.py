@@ -14,7 +14,7 @@ from tests.learner.test_training import train, trainer_of
 from workbench import checkpoints
 from workbench.checkpoints import Checkpoint, layer_statistics
 from workbench.config import RunConfig
-from workbench.errors import CheckpointCorrupt, UnknownName
+from workbench.errors import CheckpointCorrupt
 from workbench.learner.training import checkpointing
 from workbench.learner.training.trainer import Trainer
 
@@ -162,9 +162,6 @@ def test_layers_is_a_table(tmp_path: Path) -> None:
 
 def test_damage_is_met_before_anything_is_said(tmp_path: Path) -> None:
     found = written(tmp_path, {"a": np.ones(4)})
-    with pytest.raises(UnknownName, match=r"unknown layer 'aa'\. Did you mean|unknown layer 'aa'\. Known: a"):
-        layer_statistics.weights(found, "aa")
-    assert layer_statistics.weights(found, "a").tolist() == [1, 1, 1, 1]
     file = found.path / "model.safetensors"
     data = bytearray(file.read_bytes())
     data[-1] ^= 1

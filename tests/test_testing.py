@@ -11,14 +11,7 @@ from workbench.environments import make, register_environment, registry
 from workbench.environments.atari import vector as atari
 from workbench.environments.contract import Ending
 from workbench.errors import EnvironmentFailed, InvalidInput
-from workbench.testing import (
-    CatchEnv,
-    CountingEnv,
-    FailingEnv,
-    HiddenVelocityCartPoleEnv,
-    RecallEnv,
-    check_environment,
-)
+from workbench.testing import CatchEnv, CountingEnv, FailingEnv, HiddenVelocityCartPoleEnv, RecallEnv, check_environment
 from workbench.trajectory import ActionSpec, EnvironmentSpec, Flags, Part, StepBatch
 
 

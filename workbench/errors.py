@@ -41,7 +41,7 @@ import sys
 import traceback
 from collections.abc import Callable, Collection, Iterable, Mapping
 from types import FrameType, TracebackType
-from typing import Any, ParamSpec, TypeVar
+from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -186,6 +186,19 @@ def missing_attribute(owner: object, name: str, call: str = "") -> AttributeErro
     call = call or calls.get(name, "")
     hint = f" Did you mean {call}?" if call else "" if name.startswith("_") else nearest(name, public)
     return AttributeError(f"{whose} has no attribute {name!r}.{hint}", name=name, obj=owner)
+
+
+class NamesNearest:
+    """An object whose errors for missing attributes have the nearest name, or the call that does the same."""
+
+    if not TYPE_CHECKING:  # which would take every attribute to be there
+
+        def __getattr__(self, name: str) -> Any:
+            raise missing_attribute(self, name, self._instead_of(name))
+
+    def _instead_of(self, name: str) -> str:
+        """The call for what has no attribute of that name; "": that of _CALLS, or none."""
+        return ""
 
 
 class OutOfBounds(InvalidInput):

@@ -12,9 +12,9 @@ import re
 import signal
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any, Generic, SupportsIndex, TypeVar, overload
+from typing import Any, Generic, SupportsIndex, TypeVar, overload
 
-from workbench.errors import NoSuchIndex, UnknownName, WrongType, missing_attribute, printable
+from workbench.errors import NamesNearest, NoSuchIndex, UnknownName, WrongType, printable
 
 SMALL = "font-family:sans-serif;font-size:13px"  # of a view with more than a table
 
@@ -43,7 +43,7 @@ def check_index(at: object, length: int, kind: str) -> None:
         raise NoSuchIndex(f"[{at!r:.100}] finds no {kind}: {positions}.")
 
 
-class Table(Sequence[Row], Generic[Row]):
+class Table(Sequence[Row], NamesNearest, Generic[Row]):
     """Rows that have a `name`; `table[0]` and `table["name"]` both return a row."""
 
     def __init__(self, rows: Sequence[Row], columns: Columns, *, empty: str) -> None:
@@ -67,11 +67,9 @@ class Table(Sequence[Row], Generic[Row]):
         check_index(at, len(self._rows), "row")
         return self._rows[at]
 
-    if not TYPE_CHECKING:
-
-        def __getattr__(self, name: str) -> Any:
-            known = not name.startswith("_") and name in {getattr(row, "name", "") for row in self}
-            raise missing_attribute(self, name, f"table[{name!r}]" if known else "")
+    def _instead_of(self, name: str) -> str:
+        known = not name.startswith("_") and name in {getattr(row, "name", "") for row in self}
+        return f"table[{name!r}]" if known else ""
 
     def __len__(self) -> int:
         return len(self._rows)

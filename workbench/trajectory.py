@@ -297,14 +297,6 @@ class _Attributes(NamedTuple):
     others: list[str]
 
 
-@functools.cache  # inference asks for each batch
-def _attributes_of(kind: Any) -> _Attributes:
-    every = {each.name: each.metadata for each in fields(kind)}
-    groups = [(name, metadata["prefix"], metadata["kind"]) for name, metadata in every.items() if "kind" in metadata]
-    return _Attributes([name for name, metadata in every.items() if "of" in metadata], groups,
-                       [name for name, metadata in every.items() if not metadata])
-
-
 @dataclass
 class Fields(Generic[A]):
     """Arrays as its subclasses declare them, as a tree. Attributes that are not declared ride along."""
@@ -357,8 +349,13 @@ class Fields(Generic[A]):
         return {name: declared for name, declared in specs.items() if declared is not None}
 
     @classmethod
+    @functools.cache  # inference asks for each batch
     def _attributes(cls) -> _Attributes:
-        return _attributes_of(cast(Any, cls))
+        every = {each.name: each.metadata for each in fields(cls)}
+        groups = [(name, metadata["prefix"], metadata["kind"]) for name, metadata in every.items()
+                  if "kind" in metadata]
+        return _Attributes([name for name, metadata in every.items() if "of" in metadata], groups,
+                           [name for name, metadata in every.items() if not metadata])
 
 
 @dataclass
@@ -399,6 +396,11 @@ class StepBatch(EnvironmentStep[Array]):
     final_index: Array = field(default_factory=lambda: np.zeros(0, np.int32))
     final_observation: Array | None = None
     score: Array | None = field(default=None, metadata=shaped(lambda spec: ((), "float32") if spec.scored else None))
+
+    @classmethod
+    def zeros(cls, spec: EnvironmentSpec, number: int) -> StepBatch:
+        """A step of `number` environments, to be filled."""
+        return cls.of({name: np.zeros((number, *shape), dtype) for name, (shape, dtype) in cls.specs(spec).items()})
 
     @classmethod
     def joined(cls, steps: Sequence[StepBatch], memory: Callable[..., Array] = np.empty) -> StepBatch:

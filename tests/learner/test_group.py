@@ -156,7 +156,7 @@ def test_an_answer_that_comes_too_late_loses_no_episode(home: Path, monkeypatch:
 
     server = serve(run.learner_address(1), run.token(), calls={"look": look})
     try:
-        peer = recorder.Peer(run, 1)
+        peer = recorder.OtherLearner(run, 1)
         unsent.append([1])
         assert peer.activity().episodes == []
         busy.clear()

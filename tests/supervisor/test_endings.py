@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from workbench.supervisor.endings import Endings
-from workbench.supervisor.hosts.local import Child, Ending
+from workbench.supervisor.hosts.local import Child, ProcessEnding
 from workbench.supervisor.learner_status import LearnerTracker
 from workbench.supervisor.process_group import EndedChild
 from workbench.wire.lifeline import PASSING
@@ -21,7 +21,7 @@ def test_an_actor_that_crashes_and_is_of_no_use_ends_the_run_however_slowly_it_s
     tracker, actor = LearnerTracker(), Child("actor-3", [], logs=tmp_path, environment={})
     endings = Endings(tracker)
     tracker.stepped = {3} if stepped else set()
-    crash = EndedChild(actor, 3, Ending(-11, None, recent=1, first=False))  # the one before is long forgotten
+    crash = EndedChild(actor, 3, ProcessEnding(-11, None, recent=1, first=False))  # the one before is long forgotten
     said = [endings.is_hopeless(crash, starting=starting) for _ in range(6)]
     assert said == [False] * 5 + [hopeless]
 
@@ -29,13 +29,13 @@ def test_an_actor_that_crashes_and_is_of_no_use_ends_the_run_however_slowly_it_s
 def test_an_actor_whose_machine_is_taken_now_and_then_before_it_steps_is_started_again(tmp_path) -> None:
     endings = Endings(LearnerTracker())
     actor = Child("actor-3", [], logs=tmp_path, environment={})
-    lost = EndedChild(actor, 3, Ending(-9, None, recent=1, first=False, lost="its node is gone"))
+    lost = EndedChild(actor, 3, ProcessEnding(-9, None, recent=1, first=False, lost="its node is gone"))
     assert not any(endings.is_hopeless(lost, starting=True) for _ in range(10))
 
 
 def test_an_exit_code_of_a_users_own_is_no_ending_that_passes(tmp_path) -> None:
     endings = Endings(LearnerTracker())
     actor = Child("actor-0", [], logs=tmp_path, environment={})
-    ended = [EndedChild(actor, 0, Ending(PASSING, None, recent, first=recent == 1)) for recent in range(1, 8)]
+    ended = [EndedChild(actor, 0, ProcessEnding(PASSING, None, recent, first=recent == 1)) for recent in range(1, 8)]
     assert all(endings.note(one) for one in ended)
     assert [endings.is_hopeless(one, starting=True) for one in ended] == [False] * 5 + [True] * 2

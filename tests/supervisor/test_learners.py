@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import pytest
 
 from workbench.supervisor import learner_group as module
-from workbench.supervisor.hosts.local import Ending
+from workbench.supervisor.hosts.local import ProcessEnding
 from workbench.supervisor.learner_group import LearnerGroup
 from workbench.wire.lifeline import PEERS_LOST
 
@@ -30,11 +30,11 @@ class Member:
         self.alive, self.code, self.restarts, self.asked = True, None, self.restarts + 1, []
         return True
 
-    def poll(self) -> Ending | None:
+    def poll(self) -> ProcessEnding | None:
         if not self.alive or self.code is None:
             return None
         self.alive = False
-        return Ending(self.code, None, 0 if self.asked else 1, first=self.restarts == 0)
+        return ProcessEnding(self.code, None, 0 if self.asked else 1, first=self.restarts == 0)
 
     def end(self, grace_s: float) -> None:
         self.asked.append(("end", grace_s))
@@ -65,7 +65,7 @@ def started(monkeypatch: pytest.MonkeyPatch) -> Iterator[Started]:
     yield group, members
 
 
-def ending_of(group: LearnerGroup) -> Ending:
+def ending_of(group: LearnerGroup) -> ProcessEnding:
     """How the group ended, within a few turns of its supervisor."""
     for _ in range(5):
         if (ending := group.poll()) is not None:

@@ -13,7 +13,7 @@ import pytest
 
 from tests.conftest import eventually
 from workbench.supervisor.hosts import host, local
-from workbench.supervisor.hosts.local import BackOff, Child, Ending
+from workbench.supervisor.hosts.local import BackOff, Child, ProcessEnding
 from workbench.supervisor.process_group import wait_for_all
 
 
@@ -37,7 +37,7 @@ def child(tmp_path: Path, lock_file: int) -> Iterator[Child]:
 def test_an_ending_is_told_once_and_counted(child: Child) -> None:
     child.start()
     assert child.alive
-    ending: Ending = eventually(child.poll)
+    ending: ProcessEnding = eventually(child.poll)
     assert ending.code != 0
     assert ending.first
     assert ending.recent == 1

@@ -22,7 +22,7 @@ from workbench.running.connection import stored_status
 from workbench.running.tuning import changes, last
 from workbench.supervisor.endings import Outcome
 from workbench.supervisor.hosts.host import ThisMachine
-from workbench.supervisor.hosts.local import Ending
+from workbench.supervisor.hosts.local import ProcessEnding
 from workbench.supervisor.process_group import EndedChild
 from workbench.supervisor.service import Service
 from workbench.supervisor.supervisor import Supervisor
@@ -264,7 +264,7 @@ def test_an_ending_that_passes_is_tried_again_and_said_once(
     error = {"type": "StorageFailed", "message": "another learner of run still lives after 12 s"}
     child = ThisMachine(run, keep_open=0).learner(0, threads=1)
     for recent in range(1, 30):
-        ending = Ending(PASSING, error, recent, first=recent == 1)
+        ending = ProcessEnding(PASSING, error, recent, first=recent == 1)
         supervisor._after_ending(EndedChild(child, index, ending))
     supervisor.close()
     said = [event["message"] for event in MetricsReader(run.metrics).events() if event["kind"] == "error"]

@@ -18,7 +18,7 @@ from workbench.metrics import MetricsReader, MetricsWriter, Progress
 from workbench.rundir import RunDirectory
 from workbench.running.starting import new_record
 from workbench.trackers.contract import Row, TrackedRun
-from workbench.trackers.follower import Follower
+from workbench.trackers.history_sender import HistorySender
 from workbench.trackers.main import without_secrets
 
 
@@ -54,13 +54,13 @@ class Kept:
         self.states.append(state)
 
 
-def followed(run: RunDirectory, kept: Kept) -> Follower:
-    """A follower, as a new process has one, that has handed over all there is."""
-    follower = Follower(run, "kept", kept)
-    follower.begin()
-    while follower.send_new():
+def followed(run: RunDirectory, kept: Kept) -> HistorySender:
+    """A sender, as a new process has one, that has handed over all there is."""
+    sender = HistorySender(run, "kept", kept)
+    sender.begin()
+    while sender.send_new():
         pass
-    return follower
+    return sender
 
 
 def stored(run: RunDirectory, name: str) -> list[tuple[int, int, int, float, float]]:

@@ -12,7 +12,7 @@ from workbench.config import RunConfig, Setting
 from workbench.config.settings import GROUPS, in_groups
 from workbench.tables import readable, typed_number
 from workbench.widgets.panel.tuning.control_grid import ControlGrid
-from workbench.widgets.panel.tuning.controls import ERROR_S, Control, SharedStyles, as_text, highest, lowest
+from workbench.widgets.panel.tuning.controls import ERROR_S, FieldControl, SharedStyles, as_text, highest, lowest
 
 LIVE = [
     pytest.param(setting, id=f"{algorithm}-{name}")
@@ -32,10 +32,10 @@ class Asked:
         self.all.append((name, value))
 
 
-def controlled(setting: Setting, value: Any = ...) -> tuple[Control, Asked]:
+def controlled(setting: Setting, value: Any = ...) -> tuple[FieldControl, Asked]:
     asked = Asked()
     value = setting.default if value is ... else value
-    return Control(setting, value, asked, undo=asked.undone.append), asked
+    return FieldControl(setting, value, asked, undo=asked.undone.append), asked
 
 
 def r2d2(name: str) -> Setting:
@@ -194,7 +194,7 @@ def test_what_is_shown_meanwhile_does_not_answer_what_was_asked_for() -> None:
     assert control.pending == 0 and control.field.value == "0.0003"
 
 
-def refused(name: str = "learning_rate") -> tuple[Control, Asked]:
+def refused(name: str = "learning_rate") -> tuple[FieldControl, Asked]:
     """A control with an error under it."""
     control, asked = controlled(r2d2(name))
     control.field.value = "1e9"
@@ -286,7 +286,7 @@ def test_names_are_written_for_people() -> None:
         "lambda (λ)", "learning rate", "batch timeout (ms)"]
 
 
-def grid(**values: Any) -> tuple[ControlGrid, dict[str, Control]]:
+def grid(**values: Any) -> tuple[ControlGrid, dict[str, FieldControl]]:
     config = RunConfig.build("CartPole-v1", **values)
     controls = {name: controlled(setting, config.value(name))[0]
                 for name, setting in config.all_settings().items() if setting.live}
@@ -295,7 +295,7 @@ def grid(**values: Any) -> tuple[ControlGrid, dict[str, Control]]:
     return shown, controls
 
 
-def visible(controls: dict[str, Control]) -> list[str]:
+def visible(controls: dict[str, FieldControl]) -> list[str]:
     return [name for name, control in controls.items() if "workbench-hidden" not in control.view._dom_classes]
 
 

@@ -193,7 +193,8 @@ def test_another_machine_reaches_a_run_by_the_bundle_of_an_actor(
         try:
             without = subprocess.run(command, capture_output=True, text=True, timeout=240)
             assert "certificate cannot be read here" in without.stderr
-            certificates.keep(bundle, run.certificate.read_bytes())
+            (bundle / "tls").mkdir(mode=0o700)
+            shutil.copy2(run.certificate, bundle / "tls")
             told = subprocess.run(command, capture_output=True, text=True, timeout=240)
             assert told.stdout.split() == [elsewhere.here, "3"], told.stderr
         finally:

@@ -32,7 +32,7 @@ class WithFinals:
         """Values [L-first, B, ...] of the steps from `first` on, of `values` [L-first+K, B, ...] from that place on."""
         return values if self.steps is None else _at(values, self.steps[first:] - first)
 
-    def bootstraps(self, values: Tensor, *, first: int = 0) -> Tensor:
+    def bootstraps(self, values: Tensor, *, first: int) -> Tensor:
         """`Batch.bootstrap_value` [L-first, B], or the value of the final observation where that is there.
 
         Args:

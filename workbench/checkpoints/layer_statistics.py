@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from workbench.errors import CheckpointCorrupt, UnknownName
+from workbench.errors import CheckpointCorrupt
 
 if TYPE_CHECKING:
     from workbench.checkpoints.checkpoint import Checkpoint
@@ -186,14 +186,6 @@ def edges_of(*tensors: Array, bins: int = BINS) -> Array:
     if low == high:
         low, high = low - 0.5, high + 0.5
     return np.linspace(low, high, bins + 1)
-
-
-def weights(checkpoint: Checkpoint, name: str) -> Array:
-    """A layer's numbers, read-only and mapped from the disk. Raises UnknownName, CheckpointCorrupt."""
-    tensors = checkpoint.open("model")
-    if name not in tensors:
-        raise UnknownName.among("layer", name, tensors, f"(in {checkpoint.path})")
-    return tensors[name]
 
 
 def _pieces(tensor: Array) -> Iterator[Array]:

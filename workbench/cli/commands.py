@@ -20,15 +20,9 @@ from typing import TYPE_CHECKING, Any
 from workbench import imports
 from workbench.cli import reading_commands
 from workbench.cli.parser import APART, Parser, add_run_options, add_version
+from workbench.cli.reading_commands import attached
 from workbench.cli.sweep_commands import add_sweep_options, add_sweeps_options, parsed_space, sweeps, wait_for
-from workbench.cli.values import (
-    changes_of,
-    json_or_text,
-    option,
-    pair,
-    parse_number,
-    parse_value,
-)
+from workbench.cli.values import changes_of, json_or_text, option, pair, parse_number, parse_value
 from workbench.cli.wording import in_commands
 from workbench.config import settings
 from workbench.config.signatures import all_settings
@@ -210,12 +204,6 @@ def _source(args: argparse.Namespace) -> str:
     return f"{args.source}@{args.checkpoint}" if args.checkpoint else str(args.source)
 
 
-def _attached(args: argparse.Namespace) -> Run:
-    from workbench.running.handle import attach
-
-    return attach(args.name)
-
-
 def _started(args: argparse.Namespace, *, wait_ready: bool) -> Run:
     from workbench.running.launch import launch
 
@@ -286,7 +274,7 @@ def _status(args: argparse.Namespace) -> None:
     from workbench.metrics.status_facts import FACTS
     from workbench.supervisor import stopping_rules
 
-    handle = _attached(args)
+    handle = attached(args.name)
     status = handle.status
     if args.json:
         print(json.dumps({"name": status.name, "state": status.state, **dataclasses.asdict(status)}, indent=1))
@@ -303,7 +291,7 @@ def _status(args: argparse.Namespace) -> None:
 
 
 def _card(args: argparse.Namespace) -> None:
-    card = _attached(args).card()
+    card = attached(args.name).card()
     if args.output is not None:
         print(card.save(args.output))
     else:  # a terminal would show the source of the drawing
@@ -311,15 +299,15 @@ def _card(args: argparse.Namespace) -> None:
 
 
 def _track(args: argparse.Namespace) -> None:
-    print(_attached(args).track(args.service))
+    print(attached(args.name).track(args.service))
 
 
 def _share(args: argparse.Namespace) -> None:
-    print(_attached(args).share(args.output))
+    print(attached(args.name).share(args.output))
 
 
 def _tune(args: argparse.Namespace) -> None:
-    handle = _attached(args)
+    handle = attached(args.name)
     if not args.changes:
         print(handle.hyperparameters)
         return
@@ -329,7 +317,7 @@ def _tune(args: argparse.Namespace) -> None:
 
 
 def _scale(args: argparse.Namespace) -> None:
-    handle = _attached(args)
+    handle = attached(args.name)
     before, actors = handle.config.actors, parse_value(all_settings()["actors"], args.actors.removeprefix("actors="))
     handle.scale(actors=actors)
     print(f"actors: {before} → {actors}")
@@ -341,7 +329,7 @@ def _fork(args: argparse.Namespace) -> None:
     checkpoint = args.checkpoint
     if not checkpoint and (one := run_and_checkpoint(args.name))[1]:
         checkpoint, args.name = args.name, one[0]
-    handle = _attached(args)
+    handle = attached(args.name)
     own = handle.config.own_algorithm
     where = f"workbench tune {handle.name} lists its live fields." if own else (
         "workbench launch --help lists all fields.")
@@ -352,14 +340,14 @@ def _fork(args: argparse.Namespace) -> None:
 
 
 def _rescue(args: argparse.Namespace) -> None:
-    handle = _attached(args)
+    handle = attached(args.name)
     print(handle.rescue(name=args.new_name, **changes_of(args.changes, handle.config)).name)
 
 
 def _resume(args: argparse.Namespace) -> None:
     from workbench.running.launch import resume
 
-    handle = _attached(args)
+    handle = attached(args.name)
     paused = handle.state == "paused"
     if paused:
         handle.resume()
@@ -369,22 +357,22 @@ def _resume(args: argparse.Namespace) -> None:
 
 
 def _pause(args: argparse.Namespace) -> None:
-    handle = _attached(args)
+    handle = attached(args.name)
     handle.pause()
     _say(args, f"{handle.name}: {handle.status.line()}")
 
 
 def _checkpoint(args: argparse.Namespace) -> None:
-    handle = _attached(args)
+    handle = attached(args.name)
     print(f"{handle.name}@{handle.checkpoint(replay=args.replay or None).path.name}")
 
 
 def _checkpoints(args: argparse.Namespace) -> None:
-    print(_attached(args).checkpoints)
+    print(attached(args.name).checkpoints)
 
 
 def _stop(args: argparse.Namespace) -> None:
-    status = _attached(args).stop(timeout_s=args.timeout_s)
+    status = attached(args.name).stop(timeout_s=args.timeout_s)
     _say(args, f"{status.name}: {status.line()}")
 
 

@@ -26,7 +26,7 @@ def compare(args: argparse.Namespace) -> None:
     """Print the runs as `workbench runs` does, and the fields in which they differ."""
     from workbench.running.listing import summaries
 
-    runs = [_attached(name) for name in args.runs]
+    runs = [attached(name) for name in args.runs]
     differences = imports.widget("views.compare").differences(runs)
     print(summaries(run.directory for run in runs).text(width()))
     shown = printable(differences.map(str).to_string())  # pandas would write 1e-08 as 0.0
@@ -35,7 +35,7 @@ def compare(args: argparse.Namespace) -> None:
 
 def metrics(args: argparse.Namespace) -> None:
     """Print the names of a run's metrics, or the rows of one as CSV."""
-    run = _attached(args.name)
+    run = attached(args.name)
     print("\n".join(run.metric_names) if args.metric is None else run.metrics(args.metric).to_csv(index=False).rstrip())
 
 
@@ -48,11 +48,12 @@ def fields(args: argparse.Namespace) -> None:
 
 def logs(args: argparse.Namespace) -> None:
     """Print the path of each log of a run, and its last lines."""
-    for file in sorted(_attached(args.name).directory.logs.glob("*.log")):
+    for file in sorted(attached(args.name).directory.logs.glob("*.log")):
         print(f"{file}\n{tail(file, _LOG_BYTES)}".rstrip())
 
 
-def _attached(name: str) -> Run:
+def attached(name: str) -> Run:
+    """The handle of a run."""
     from workbench.running.handle import attach
 
     return attach(name)

@@ -61,7 +61,7 @@ def _quotas(root: Path) -> Iterator[float]:
             yield int(quota[0]) / int(quota[1])
 
 
-def control_groups(controller: str, root: Path = ROOT) -> Iterator[Path]:
+def control_groups(controller: str, root: Path) -> Iterator[Path]:
     """The folders of this process's control groups, versions 2 and 1, innermost first; some may not exist.
 
     In a container the path may be the host's, which does not exist; the container's own group is then the last folder.
@@ -73,9 +73,9 @@ def control_groups(controller: str, root: Path = ROOT) -> Iterator[Path]:
             yield from (mount / group for group in (inner, *inner.parents))
 
 
-def processor(root: Path = ROOT) -> str:
+def processor() -> str:
     """The CPU's model."""
-    return _first(root / "proc/cpuinfo", r"model name\s*:\s*(.+)") or platform.processor() or platform.machine()
+    return _first(ROOT / "proc/cpuinfo", r"model name\s*:\s*(.+)") or platform.processor() or platform.machine()
 
 
 def instructions(root: Path = ROOT) -> tuple[str, ...]:
@@ -94,9 +94,9 @@ def accelerator(environment: Mapping[str, str] = os.environ, root: Path = ROOT) 
     return _tpu(environment, root) or _gpu(environment, root)
 
 
-def gpu_names(root: Path = ROOT) -> list[str]:
+def gpu_names() -> list[str]:
     """NVIDIA's GPUs from the driver's files, which is faster than `accelerator`, a call of the driver."""
-    files = sorted((root / "proc/driver/nvidia/gpus").glob("*/information"))
+    files = sorted((ROOT / "proc/driver/nvidia/gpus").glob("*/information"))
     return [name for path in files if (name := _first(path, r"Model:\s*(.+)"))]
 
 

@@ -6,14 +6,14 @@ import dataclasses
 import json
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from workbench.config.algorithms import ALGORITHMS, DEFAULT, unknown_algorithm
 from workbench.config.hyperparameters import DemonstrationsConfig, LearningConfig, ReplayConfig
 from workbench.config.own_algorithm import config_class
 from workbench.config.ports import check_ports
 from workbench.config.settings import SYNONYMS, Setting, setting, settings, validate
-from workbench.errors import InvalidInput, NotLive, OutOfBounds, UnknownName, WorkbenchError, missing_attribute
+from workbench.errors import InvalidInput, NamesNearest, NotLive, OutOfBounds, UnknownName, WorkbenchError
 
 # Names of networks. They stand here because validation must not load torch; a test compares them with the registry.
 NETWORKS = (
@@ -36,7 +36,7 @@ REPLAY_S = 1800.0  # enough to write a large replay to a slow disk
 
 
 @dataclass(frozen=True, repr=False)
-class RunConfig:
+class RunConfig(NamesNearest):
     """Everything that defines a run, except code typed in a notebook cell."""
 
     environment: str = setting("", "environment name, such as ALE/Pong-v5")
@@ -261,11 +261,8 @@ class RunConfig:
 
     __iter__ = None  # it is no sequence
 
-    if not TYPE_CHECKING:
-
-        def __getattr__(self, name: str) -> Any:
-            known = hasattr(vars(self).get("hyperparameters"), name)
-            raise missing_attribute(self, name, f"config[{name!r}]" if known else "")
+    def _instead_of(self, name: str) -> str:
+        return f"config[{name!r}]" if hasattr(vars(self).get("hyperparameters"), name) else ""
 
     @property
     def defaults(self) -> RunConfig:

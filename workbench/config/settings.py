@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import dataclasses
+import inspect
 import math
 import re
 import sys
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from types import NoneType
 from typing import Any
@@ -195,6 +196,17 @@ def check_known(config: type, names: Iterable[str], what: str) -> None:
     for name in names:
         if name not in fields:
             raise UnknownName.among(what, name, fields)
+
+
+def check_keywords(function: Callable[..., Any], names: Iterable[str], what: str, *, also: Iterable[str] = ()) -> None:
+    """As `check_known`, of the keyword arguments of a function, which is not called; `also`: others that are known."""
+    parameters = inspect.signature(function).parameters.values()
+    if any(each.kind is each.VAR_KEYWORD for each in parameters):
+        return
+    named = [each.name for each in parameters if each.kind in (each.POSITIONAL_OR_KEYWORD, each.KEYWORD_ONLY)]
+    for name in names:
+        if name not in (known := [*named, *also]):
+            raise UnknownName.among(what, name, known)
 
 
 def validate(config: Any) -> None:

@@ -103,8 +103,9 @@ class WithEndings:
         keeps_endings: whether `ending` returns how episodes ended: it was made with `show`.
     """
 
-    keeps_endings: bool
-    _endings: dict[int, Ending]
+    def __init__(self, *, keeps_endings: bool) -> None:
+        self.keeps_endings = keeps_endings
+        self._endings: dict[int, Ending] = {}
 
     def ending(self, index: int) -> Ending | None:
         """See `VectorEnvironment`."""

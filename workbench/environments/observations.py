@@ -80,7 +80,7 @@ def drawable(rows: Array, *, parts: Sequence[Part] = ()) -> Drawable:
     return Drawable(np.concatenate(list(flat.values()), axis=1), names)
 
 
-def on_page(rows: Array, *, parts: Sequence[Part] = ()) -> Drawable:
+def on_page(rows: Array, *, parts: Sequence[Part]) -> Drawable:
     """As `drawable`, with at most MOST_ENTRIES numbers of a vector, which is what the page draws."""
     values, names = drawable(rows, parts=parts)
     return Drawable(values[:, :MOST_ENTRIES] if names else values, names[:MOST_ENTRIES])

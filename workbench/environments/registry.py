@@ -11,12 +11,12 @@ import dataclasses
 import functools
 import importlib
 import importlib.util
-import inspect
 import re
 from collections.abc import Callable, Mapping
 from typing import Any
 
 from workbench.config import RunConfig, Setting
+from workbench.config.settings import check_keywords
 from workbench.environments.adapters.adapt import check_spreadable, vector_by_id, vector_of
 from workbench.environments.adapters.rendering import drawing
 from workbench.environments.adapters.wrapping import Factory, Wrapped
@@ -36,8 +36,8 @@ _TESTING = {
     "testing/recall-v0": "RecallEnv",
     "testing/failing-v0": "FailingEnv",
 }
-_MAKE_OPTIONS = ("max_episode_steps", "render_mode", "disable_env_checker")  # of gymnasium.make itself
-_VECTOR_OPTIONS = ("vectorization_mode", "vector_kwargs")  # of gymnasium.make_vec
+_GYMNASIUM_OPTIONS = ("max_episode_steps", "render_mode", "disable_env_checker",  # of gymnasium.make itself
+                      "vectorization_mode", "vector_kwargs")  # of gymnasium.make_vec
 
 
 def make(
@@ -286,15 +286,9 @@ def _entry_point(spec: Any) -> Any:
 
 def check_options(name: str, options: Mapping[str, Any], make: Callable[..., Any]) -> None:
     """Raises UnknownName for an option that is no keyword argument of `make`, which is not called."""
-    parameters = inspect.signature(make).parameters.values()
-    if any(parameter.kind is inspect.Parameter.VAR_KEYWORD for parameter in parameters):
-        return
-    keywords = [parameter.name for parameter in parameters if parameter.kind is not inspect.Parameter.POSITIONAL_ONLY]
-    if name.rpartition(":")[2] in known_ids():
-        keywords += [*_MAKE_OPTIONS, *_VECTOR_OPTIONS]
-    for option in options:
-        if option not in keywords:
-            raise UnknownName.among(f"option of {name}", option, keywords)
+    if options:  # else Gymnasium need not be loaded
+        in_gymnasium = name.rpartition(":")[2] in known_ids()
+        check_keywords(make, options, f"option of {name}", also=_GYMNASIUM_OPTIONS if in_gymnasium else ())
 
 
 def _make_gymnasium(name: str, options: Mapping[str, Any]) -> Any:

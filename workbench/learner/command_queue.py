@@ -23,7 +23,7 @@ class Commands:
         self._closed = False
         self._pending = threading.Event()
 
-    def do(self, action: Callable[[], Any], *, timeout_s: float = _TIMEOUT_S) -> Any:
+    def do(self, action: Callable[[], Any]) -> Any:
         """The result of `action` in the main thread. Raises what it raises, or RunNotAlive when the learner ends."""
         future: Future[Any] = Future()
         with self._lock:
@@ -32,10 +32,10 @@ class Commands:
             self._waiting.append((action, future))
             self._pending.set()
         try:
-            return future.result(timeout=timeout_s)
+            return future.result(timeout=_TIMEOUT_S)
         except FutureTimeout:
             if future.cancel():
-                raise WorkbenchError(f"the learner was busy for {timeout_s:g} s; nothing was changed.") from None
+                raise WorkbenchError(f"the learner was busy for {_TIMEOUT_S:g} s; nothing was changed.") from None
             return future.result()  # it has just begun
 
     def run_pending(self) -> None:

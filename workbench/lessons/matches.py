@@ -48,24 +48,24 @@ def match(first: Checkpoint, second: Checkpoint, *, games: int = 40, seed: int =
     return np.asarray(returns)
 
 
-def win_rates(checkpoints: Sequence[Checkpoint], *, games: int = 40, seed: int = 0) -> Array:
+def win_rates(checkpoints: Sequence[Checkpoint], *, games: int = 40) -> Array:
     """The share of games that each wins against each, [N, N]; ties count half, and nobody plays itself (0.5)."""
     rates = np.full((len(checkpoints), len(checkpoints)), 0.5)
     for i, one in enumerate(checkpoints):
         for j in range(i):
-            returns = match(one, checkpoints[j], games=games, seed=seed)
+            returns = match(one, checkpoints[j], games=games)
             rates[i, j] = float((returns > 0).mean() + (returns == 0).mean() / 2)
             rates[j, i] = 1 - rates[i, j]
     return rates
 
 
-def elo(rates: Array, *, steps: int = 4000) -> Array:
+def elo(rates: Array) -> Array:
     """Ratings [N], whose mean is 0, that fit the rates best in the likelihood of the Bradley-Terry model.
 
     Rates of 0 and 1 count as 0.01 and 0.99, since no finite rating explains them.
     """
     ratings, wanted = np.zeros(len(rates)), np.clip(rates, 0.01, 0.99)
-    for _ in range(steps):
+    for _ in range(4000):
         predicted = 1 / (1 + np.exp(ratings[None] - ratings[:, None]))
         ratings += 0.5 * (wanted - predicted).mean(1)
     fitted: Array = _SCALE * (ratings - ratings.mean())

@@ -10,17 +10,18 @@ import pandas as pd
 
 from workbench.running.handle import Run
 
+_METRIC = "episode_return_mean"
 _POINTS = 20
 
 
-def band(runs: Mapping[str, Sequence[Run]], title: str, metric: str = "episode_return_mean") -> Any:
-    """An Altair chart of the metric against frames, by kind: the mean over its runs, and a band from lowest to highest.
+def band(runs: Mapping[str, Sequence[Run]], title: str) -> Any:
+    """An Altair chart of the mean return against frames, by kind: its mean over the runs, and a band over all.
 
     Each run is averaged over twentieths of the longest run, so that the seeds are compared at equal frames.
     """
     import altair as alt
 
-    rows = pd.concat([run.metrics(metric).dropna().assign(run=kind, seed=seed)
+    rows = pd.concat([run.metrics(_METRIC).dropna().assign(run=kind, seed=seed)
                       for kind, several in runs.items() for seed, run in enumerate(several)])
     width = max(rows.frames.max(), 1) / _POINTS
     rows["frames"] = (rows.frames / width).round() * width
@@ -31,10 +32,10 @@ def band(runs: Mapping[str, Sequence[Run]], title: str, metric: str = "episode_r
     return area + base.mark_line().encode(y="mean(value)")
 
 
-def late(run: Run, metric: str = "episode_return_mean", share: float = 0.1) -> float:
-    """Mean of the metric over the last `share` of the frames of the run; NaN if it has no row there."""
-    table = run.metrics(metric).dropna()
-    return float(table[table.frames >= (1 - share) * table.frames.max()].value.mean())
+def late(run: Run) -> float:
+    """Mean of the mean return over the last tenth of the frames of the run; NaN if it has no row there."""
+    table = run.metrics(_METRIC).dropna()
+    return float(table[table.frames >= 0.9 * table.frames.max()].value.mean())
 
 
 def spread(numbers: Sequence[float], digits: int = 0) -> str:

@@ -71,6 +71,11 @@ class Progress:
     updates: int
     time_s: float
 
+    @classmethod
+    def of(cls, source: Any) -> Progress:
+        """The progress that a checkpoint or a status tells."""
+        return cls(*(getattr(source, name) for name in COUNTERS))
+
     def columns(self) -> tuple[int, int, int, float]:
         """The four as plain numbers, in the order of the tables."""
         return int(self.frames), int(self.steps), int(self.updates), float(self.time_s)

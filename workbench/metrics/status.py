@@ -15,9 +15,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, is_dataclass, replace
 from functools import cache
 from itertools import islice
-from typing import TYPE_CHECKING, Any, Literal, Self, get_args, get_origin, get_type_hints
+from typing import Any, Literal, Self, get_args, get_origin, get_type_hints
 
-from workbench.errors import missing_attribute
+from workbench.errors import NamesNearest
 from workbench.metrics.status_facts import FACTS, exact
 from workbench.tables import duration, number, plain
 
@@ -251,7 +251,7 @@ class Course(JsonFields):
 
 
 @dataclass(frozen=True, repr=False)
-class RunStatus(LearnerStatus, Spent, Course):
+class RunStatus(LearnerStatus, Spent, Course, NamesNearest):
     """One look at a run: what its learner said last (`LearnerStatus`), what was spent (`Spent`), how its return went
     (`Course`), and the following.
 
@@ -273,11 +273,6 @@ class RunStatus(LearnerStatus, Spent, Course):
     learner_pid: int | None = None
     learner_pids: tuple[int | None, ...] = ()
     age_s: float = 0.0
-
-    if not TYPE_CHECKING:
-
-        def __getattr__(self, name: str) -> Any:
-            raise missing_attribute(self, name)
 
     @property
     def alive(self) -> bool:

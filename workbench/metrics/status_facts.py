@@ -21,7 +21,7 @@ def exact(value: float) -> str:
 
 
 @dataclass(frozen=True)
-class Fact:
+class StatusFact:
     """One thing that a status says.
 
     Attributes:
@@ -81,29 +81,29 @@ def _memory_of(status: RunStatus) -> str:
     return f" of {'the learner (cpu)' if status.device == 'cpu' else status.device}"
 
 
-FACTS: Mapping[str, Fact] = {fact.name: fact for fact in (
-    Fact("frames", "frames", "frames"),
-    Fact("steps", "steps", "steps"),
-    Fact("updates", "updates", "updates"),
-    Fact("speed", "speed"),
-    Fact("frames_per_second", "frames/s", "frames/s", lambda status: status.speeds[0], _whole, note=_average),
-    Fact("steps_per_second", "steps/s", "steps/s", lambda status: status.speeds[1], _whole, note=_average),
-    Fact("updates_per_second", "updates/s", "updates/s",
+FACTS: Mapping[str, StatusFact] = {fact.name: fact for fact in (
+    StatusFact("frames", "frames", "frames"),
+    StatusFact("steps", "steps", "steps"),
+    StatusFact("updates", "updates", "updates"),
+    StatusFact("speed", "speed"),
+    StatusFact("frames_per_second", "frames/s", "frames/s", lambda status: status.speeds[0], _whole, note=_average),
+    StatusFact("steps_per_second", "steps/s", "steps/s", lambda status: status.speeds[1], _whole, note=_average),
+    StatusFact("updates_per_second", "updates/s", "updates/s",
          lambda status: status.updates_per_second or None if status.state == "training" else None),
-    Fact("episodes", "episodes", "episodes"),
-    Fact("episode_return", "mean return", behind="episodes_in_mean", score="episode_score"),
-    Fact("episode_score", "mean score", behind="episodes_in_mean"),
-    Fact("evaluation_return", "evaluation return", behind="evaluation_episodes", score="evaluation_score"),
-    Fact("evaluation_score", "evaluation score", behind="evaluation_episodes"),
-    Fact("best_return", "best mean return"),
-    Fact("policy_lag", "policy lag", "updates"),
-    Fact("learning_rate", "learning rate", form="{:.2g}".format),
-    Fact("replay", "replay"),
-    Fact("memory", "memory", note=_memory_of),
-    Fact("time_s", "training time", of=lambda status: status.time_s or None, form=duration),
-    Fact("alive_s", "hours", "h", form=lambda seconds: f"{seconds / 3600:.3g}"),
-    Fact("cost", "cost", form="{:.2f}".format),
-    Fact("cost_per_billion_frames", "cost per billion frames", form="{:,.2f}".format),
-    Fact("device", "device", of=lambda status: f"{status.device} {status.precision}".strip()),
-    Fact("compiler", "compiler"),
+    StatusFact("episodes", "episodes", "episodes"),
+    StatusFact("episode_return", "mean return", behind="episodes_in_mean", score="episode_score"),
+    StatusFact("episode_score", "mean score", behind="episodes_in_mean"),
+    StatusFact("evaluation_return", "evaluation return", behind="evaluation_episodes", score="evaluation_score"),
+    StatusFact("evaluation_score", "evaluation score", behind="evaluation_episodes"),
+    StatusFact("best_return", "best mean return"),
+    StatusFact("policy_lag", "policy lag", "updates"),
+    StatusFact("learning_rate", "learning rate", form="{:.2g}".format),
+    StatusFact("replay", "replay"),
+    StatusFact("memory", "memory", note=_memory_of),
+    StatusFact("time_s", "training time", of=lambda status: status.time_s or None, form=duration),
+    StatusFact("alive_s", "hours", "h", form=lambda seconds: f"{seconds / 3600:.3g}"),
+    StatusFact("cost", "cost", form="{:.2f}".format),
+    StatusFact("cost_per_billion_frames", "cost per billion frames", form="{:,.2f}".format),
+    StatusFact("device", "device", of=lambda status: f"{status.device} {status.precision}".strip()),
+    StatusFact("compiler", "compiler"),
 )}  # fmt: skip

@@ -60,7 +60,7 @@ class ActorCritics(WithMemory):
     leaves_out: frozenset[str] = frozenset()
 
     def __init__(
-        self, torso: Torso, critic_torso: Torso, *, actions: ActionSpec, critic_size: int, lstm_size: int = 0
+        self, torso: Torso, critic_torso: Torso, *, actions: ActionSpec, critic_size: int, lstm_size: int
     ) -> None:
         super().__init__()
         self._policy, self._chooses = distribution_of(actions), actions.kind == "categorical"

@@ -37,7 +37,7 @@ class Rate:
 
 
 @dataclass(frozen=True)
-class Learner:
+class LearnerCapacity:
     """Capacities of one of several learners. Rates in steps/s, `card` in bytes/s."""
 
     service: float

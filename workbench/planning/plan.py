@@ -11,7 +11,7 @@ from workbench.config import ALGORITHMS, DEFAULT, settings
 from workbench.errors import InvalidInput, OutOfBounds, UnknownName
 from workbench.planning import capacity, limits
 from workbench.planning.constants import accelerators, by_size, constant, environment_of, environments, known
-from workbench.planning.learner_capacity import UNROLLS_EACH, Learner, Rate
+from workbench.planning.learner_capacity import UNROLLS_EACH, LearnerCapacity, Rate
 from workbench.planning.limits import Limit
 from workbench.tables import Columns, Table, counted, output
 
@@ -253,7 +253,7 @@ def plan(
     service = service_steps_per_second or capacity.service_rate(by_size(env.service, "steps_per_second"), n)
     up, down = capacity.step_bytes(env.observation_bytes, action_bytes, n, wire_share=known("network", "wire_share"))
     card = (nic_gbit or known("network", "gigabits_per_second")) * 1e9 / 8
-    learner = Learner(service, rate, up, card, int(parameters or known("nature", "parameters")), batch_size,
+    learner = LearnerCapacity(service, rate, up, card, int(parameters or known("nature", "parameters")), batch_size,
                       unroll_length)
     if frames_per_second is None:
         assert cores is not None  # see _check_question
@@ -385,8 +385,8 @@ def _prices(accelerator: str, core_price: float | None, accelerator_price: float
             accelerator_price if accelerator_price is not None else listed.value if listed else None)
 
 
-def _notes(environment: str, cores: int, environments: int, learner: Learner, learners: int, n: int, service: str,
-           service_given: bool, steps: float) -> list[str]:
+def _notes(environment: str, cores: int, environments: int, learner: LearnerCapacity, learners: int, n: int,
+           service: str, service_given: bool, steps: float) -> list[str]:
     notes = []
     largest = max(by_size(service, "steps_per_second"))
     if not service_given and n > largest:

@@ -15,7 +15,7 @@ _NOUNS = {"multi_discrete": "part", "bernoulli": "switch", "tanh_normal": "numbe
 _MOST_NAMED = 4
 
 
-class Group(NamedTuple):
+class BarGroup(NamedTuple):
     """Bars that belong together: one choice, all switches, or all numbers.
 
     Attributes:
@@ -29,17 +29,17 @@ class Group(NamedTuple):
     kind: str = "choice"
 
 
-def groups(actions: ActionSpec, names: Sequence[str]) -> list[Group]:
+def groups(actions: ActionSpec, names: Sequence[str]) -> list[BarGroup]:
     """The bars of a policy, with an environment's names of its choices, its parts, or both."""
     if actions.parts:
-        return [Group(f"{name}, {group.title}" if group.title else name, group.names, group.kind)
+        return [BarGroup(f"{name}, {group.title}" if group.title else name, group.names, group.kind)
                 for name, part, own in _each_part(actions, names) for group in groups(part, own)]
     parts = _parts(actions, names)
     if actions.kind == "categorical":
-        return [Group("", _choices(actions, names)[0])]
+        return [BarGroup("", _choices(actions, names)[0])]
     if actions.kind == "multi_discrete":
-        return [Group(title, own) for title, own in zip(parts, _choices(actions, names), strict=True)]
-    return [Group("", parts, "switches" if actions.kind == "bernoulli" else "numbers")]
+        return [BarGroup(title, own) for title, own in zip(parts, _choices(actions, names), strict=True)]
+    return [BarGroup("", parts, "switches" if actions.kind == "bernoulli" else "numbers")]
 
 
 def _each_part(actions: ActionSpec, names: Sequence[str]) -> Iterator[tuple[str, ActionSpec, Sequence[str]]]:

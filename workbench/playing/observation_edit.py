@@ -25,7 +25,7 @@ _MOST_NAMED = 4
 Change = dict[str, Any]
 
 
-def change_of(observation: Any, row: Array, *, parts: Sequence[Part] = ()) -> Change:
+def change_of(observation: Any, row: Array, *, parts: Sequence[Part]) -> Change:
     """The change that `observation` asks for, to observations like `row`.
 
     Args:

@@ -5,7 +5,7 @@ On the CPU, one environment. Frames are stacked, and memory and the previous act
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -13,12 +13,12 @@ from workbench.checkpoints import Checkpoint
 from workbench.environments.adapters import minigrid
 from workbench.environments.adapters.action_spaces import actions_of, each_of
 from workbench.environments.adapters.spaces import layout_of, spec_of
-from workbench.errors import InvalidInput, ShapeMismatch, missing_attribute
+from workbench.errors import InvalidInput, NamesNearest, ShapeMismatch
 from workbench.policies.player import Player, load_policy
 from workbench.trajectory import Array, EnvironmentSpec, Flags, StepBatch
 
 
-class Policy:
+class Policy(NamesNearest):
     """What `wb.load_policy` returns.
 
     Attributes:
@@ -35,11 +35,6 @@ class Policy:
         _check_spaces(self.spec, spec_of(self.spec.name, self._layout, actions))
         self._player = Player(loaded, num_envs=1, seed=seed)
         self._starts = True
-
-    if not TYPE_CHECKING:
-
-        def __getattr__(self, name: str) -> Any:
-            raise missing_attribute(self, name)
 
     def reset(self) -> None:
         """Forget the episode: the next observation is the first of another one."""

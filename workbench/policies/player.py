@@ -90,9 +90,9 @@ class Player:
         return sent
 
     @torch.inference_mode()
-    def did(self, row: int, action: Array) -> None:
-        """Environment `row` was given `action` [*action], as it takes it, in the place of what `act` returned."""
-        self._action[row] = self._distribution.from_environment(torch.as_tensor(action, dtype=self._action.dtype))
+    def did(self, action: Array) -> None:
+        """The first environment was given `action` [*action], as it takes it, in the place of what `act` returned."""
+        self._action[0] = self._distribution.from_environment(torch.as_tensor(action, dtype=self._action.dtype))
 
 
 def load_player(checkpoint: Checkpoint, *, num_envs: int, seed: int) -> Player:

@@ -122,7 +122,7 @@ class Demonstrations(FromQueue):
 
     def __init__(
         self, queue: UnrollQueue, recorded: Recorded, layout: UnrollLayout, *, seed: int, updates: Callable[[], int],
-        validation_share: float, pin_memory: bool = False,
+        validation_share: float, pin_memory: bool,
     ) -> None:
         super().__init__(queue, pin_memory=pin_memory)
         self._layout, self._updates, self._share = layout, updates, validation_share

@@ -29,15 +29,7 @@ from workbench.errors import (
     UnknownName,
     WorkbenchError,
 )
-from workbench.rundir.files import (
-    check_fields,
-    check_stays,
-    own,
-    read_record,
-    whose,
-    write_atomically,
-    write_record,
-)
+from workbench.rundir.files import check_fields, check_stays, own, read_record, whose, write_atomically, write_record
 from workbench.rundir.making import made_at_once
 from workbench.rundir.record_folder import RecordFolder
 
@@ -174,7 +166,7 @@ class RunDirectory(RecordFolder):
 
     @property
     def trackers(self) -> Path:
-        """How far each tracker has been given the run's history; see `trackers.follower`."""
+        """How far each tracker has been given the run's history; see `trackers.history_sender`."""
         return self.path / "trackers"
 
     @property

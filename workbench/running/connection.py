@@ -14,7 +14,7 @@ from typing import Any
 
 from workbench import checkpoints, rundir
 from workbench.errors import AccessDenied, ConnectionLost, RunNotAlive, StorageFailed, WorkbenchError
-from workbench.metrics import COUNTERS, MetricsReader
+from workbench.metrics import MetricsReader, Progress
 from workbench.metrics.status import RunStatus
 from workbench.rundir import ENDED, RunDirectory, lock
 from workbench.supervisor import stopping_rules
@@ -158,7 +158,7 @@ def _of_last_checkpoint(directory: RunDirectory, status: RunStatus) -> dict[str,
     newest = checkpoints.newest(directory.checkpoints)
     if newest is None or newest.frames <= status.frames:
         return {}
-    return {name: getattr(newest, name) for name in COUNTERS}
+    return vars(Progress.of(newest))
 
 
 def resuming(directory: RunDirectory, state: str) -> str:

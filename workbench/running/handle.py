@@ -15,12 +15,12 @@ from workbench.config import REPLAY_S, RunConfig, Setting
 from workbench.config.signatures import with_fields
 from workbench.errors import (
     InvalidInput,
+    NamesNearest,
     RunNotAlive,
     UnknownName,
     WorkbenchError,
     WrongType,
     checked_arguments,
-    missing_attribute,
     printable,
 )
 from workbench.metrics import COUNTERS, MetricsReader
@@ -52,7 +52,7 @@ _ONE_METRIC = "Give one name a call: run.metrics('episode_return'). run.metric_n
 FRESH_S = 2.0  # age below which a repr reads no newer status
 
 
-class Run:
+class Run(NamesNearest):
     """A run that goes on in the background. `wb.launch`, `wb.attach` and `wb.resume` return one."""
 
     def __init__(
@@ -73,11 +73,6 @@ class Run:
     def directory(self) -> RunDirectory:
         """Where the run is on disk: its record, metrics, checkpoints and logs."""
         return self._directory
-
-    if not TYPE_CHECKING:
-
-        def __getattr__(self, name: str) -> Any:
-            raise missing_attribute(self, name)
 
     # --- reading ------------------------------------------------------------------------------------------------
 

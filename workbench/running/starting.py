@@ -19,15 +19,7 @@ from workbench.config.own_algorithm import named_algorithm, near_misses, varied
 from workbench.environments.adapters import code_by_value, edited_modules, sent_modules
 from workbench.environments.adapters.wrapping import Wrapped, Wrapper, checked_wrappers
 from workbench.environments.presets import NONE, preset_of, with_preset
-from workbench.errors import (
-    ConnectionLost,
-    InvalidInput,
-    RunExists,
-    RunFailed,
-    RunNotAlive,
-    StorageFailed,
-    WaitTimeout,
-)
+from workbench.errors import ConnectionLost, InvalidInput, RunExists, RunFailed, RunNotAlive, StorageFailed, WaitTimeout
 from workbench.launchers.contract import Launched, Launcher
 from workbench.metrics.status import RunStatus
 from workbench.rundir import ENDED, Parent, RunDirectory, around, lock, sealed

@@ -6,7 +6,7 @@ from collections import Counter
 from dataclasses import dataclass
 from typing import Literal
 
-from workbench.supervisor.hosts.local import Ending
+from workbench.supervisor.hosts.local import ProcessEnding
 from workbench.supervisor.learner_status import LearnerTracker
 from workbench.supervisor.process_group import EndedChild
 from workbench.wire.lifeline import PASSING
@@ -84,7 +84,7 @@ class Endings:
         return "error", f"{ended.child.name} ended with {ended.ending}"
 
 
-def _passes(ending: Ending) -> bool:
+def _passes(ending: ProcessEnding) -> bool:
     """Whether a later try may find mended what ended the child; a user's own code may end it with any exit code."""
     return ending.code == PASSING and ending.error is not None
 

@@ -7,7 +7,7 @@ import time
 from workbench import checkpoints
 from workbench.checkpoints import Checkpoint
 from workbench.errors import ConnectionLost, WorkbenchError
-from workbench.metrics import COUNTERS
+from workbench.metrics import Progress
 from workbench.metrics.status import LearnerStatus
 from workbench.rundir import RunDirectory
 from workbench.supervisor.process_group import ProcessGroup
@@ -43,6 +43,6 @@ def end_learner(learner: Caller, group: ProcessGroup, timeout_s: float) -> str:
 
 def at(checkpoint: Checkpoint, status: LearnerStatus) -> LearnerStatus:
     """The status with the counters and, where it tells them, the means of the checkpoint."""
-    counters = {name: getattr(checkpoint, name) for name in COUNTERS}
     means = checkpoint.meta.get("means")
-    return LearnerStatus.from_json({**status.to_json(), **(means if isinstance(means, dict) else {}), **counters})
+    return LearnerStatus.from_json({**status.to_json(), **(means if isinstance(means, dict) else {}),
+                                    **vars(Progress.of(checkpoint))})

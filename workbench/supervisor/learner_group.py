@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from workbench.supervisor.hosts.host import Life
-from workbench.supervisor.hosts.local import BackOff, Ending
+from workbench.supervisor.hosts.local import BackOff, ProcessEnding
 from workbench.wire.lifeline import PEERS_LOST
 
 _SHOW_S = 3.0  # for the end of a learner after the others have lost it
@@ -34,7 +34,7 @@ class LearnerGroup:
         self._begin = begin
         self._back_off = BackOff()
         self._asked_to_end = False
-        self._endings: list[tuple[Life, Ending]] = []  # in the order in which `poll` saw them
+        self._endings: list[tuple[Life, ProcessEnding]] = []  # in the order in which `poll` saw them
         self._hung: list[Life] = []  # alive, though the others have lost them
         self._kill_at = float("inf")  # monotonic time at which hung learners are killed
         self._alive = False
@@ -70,7 +70,7 @@ class LearnerGroup:
         self._kill_at = float("inf") if all(started) else 0.0
         return True
 
-    def poll(self) -> Ending | None:
+    def poll(self) -> ProcessEnding | None:
         """How this life ended, returned once, after the end of all learners; None otherwise."""
         if not self._alive:
             return None
@@ -86,7 +86,7 @@ class LearnerGroup:
         self._alive = False
         return self._group_ending()
 
-    def _note_ending(self, member: Life, ending: Ending) -> None:
+    def _note_ending(self, member: Life, ending: ProcessEnding) -> None:
         """End the others after a failure of `member`; after PEERS_LOST, wait _SHOW_S for the end of the lost one."""
         if member in self._hung:
             ending = replace(ending, lost="no answer to the other learners, and was killed")
@@ -103,7 +103,7 @@ class LearnerGroup:
             if member.alive:
                 (member.end if grace_s else member.expect_end)(grace_s)
 
-    def _group_ending(self) -> Ending:
+    def _group_ending(self) -> ProcessEnding:
         """The earliest ending other than PEERS_LOST; that of the first learner if all have finished."""
         recent = 0 if self._asked_to_end else self._back_off.failed()
         if not any(ending.code for _, ending in self._endings):

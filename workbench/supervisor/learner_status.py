@@ -99,5 +99,4 @@ class LearnerTracker:
     @property
     def progress(self) -> Progress:
         """The run's counters as they are known."""
-        known = self.known
-        return Progress(int(known.frames), int(known.steps), int(known.updates), float(known.time_s))
+        return Progress.of(self.known)

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from workbench.supervisor.hosts.host import Life, Place
-from workbench.supervisor.hosts.local import POLL_S, Ending
+from workbench.supervisor.hosts.local import POLL_S, ProcessEnding
 from workbench.supervisor.learner_group import LearnerGroup
 
 ACTOR_GRACE_S = 3.0
@@ -25,7 +25,7 @@ class EndedChild:
 
     child: Life
     index: int | None  # of an actor; None: the learner
-    ending: Ending
+    ending: ProcessEnding
 
 
 class ProcessGroup:
@@ -39,9 +39,7 @@ class ProcessGroup:
         actors: those of the run, by index; one that is scaled away leaves at once, and its process ends later.
     """
 
-    def __init__(
-        self, place: Place, *, learner_threads: int, learners: int = 1, begin: Callable[[], object] = lambda: None
-    ) -> None:
+    def __init__(self, place: Place, *, learner_threads: int, learners: int, begin: Callable[[], object]) -> None:
         self._place = place
         self._leaving: list[Life] = []
         self.learners = [place.learner(rank, threads=learner_threads) for rank in range(learners)]
@@ -54,12 +52,10 @@ class ProcessGroup:
             child = self.actors.pop(index)
             child.end(ACTOR_GRACE_S)
             self._leaving.append(child)
+        leaving = {child.name for child in self._leaving}
         for index in range(actors):
-            if index not in self.actors and not self._still_leaving(index):
+            if index not in self.actors and f"actor-{index}" not in leaving:
                 self.actors[index] = self._place.actor(index)
-
-    def _still_leaving(self, index: int) -> bool:
-        return any(child.name == f"actor-{index}" for child in self._leaving)
 
     def start_due(self) -> Iterator[tuple[Life, int | None]]:
         """Start every child that is down and whose back-off is over; yields it with its index, None for the learner."""
@@ -80,7 +76,7 @@ class ProcessGroup:
             if ending is not None:
                 yield EndedChild(child, index, ending)
 
-    def end_learner(self, grace_s: float) -> Ending | None:
+    def end_learner(self, grace_s: float) -> ProcessEnding | None:
         """Wait for a learner that is stopping, kill it after `grace_s`, and return its ending; None if it was down."""
         if not self.learner.alive:
             return None

@@ -11,7 +11,7 @@ from workbench.rundir import RunDirectory
 from workbench.supervisor.endings import Outcome
 from workbench.supervisor.supervisor import Supervisor
 from workbench.tables import counted
-from workbench.wire.endpoints import SUPERVISOR, serve_run
+from workbench.wire.endpoints import SUPERVISOR, SUPERVISOR_CALLS, serve_run
 from workbench.wire.rpc import Handler
 
 CHECKPOINT_S = 300.0
@@ -48,9 +48,7 @@ class Service:
 
     def calls(self) -> dict[str, Handler]:
         """The calls by name."""
-        names = ("ping", "status", "pause", "resume", "stop", "scale", "tune", "checkpoint", "restart_actor", "watch",
-                 "wall", "flights")
-        return {name: getattr(self, name) for name in names}
+        return {name: getattr(self, name) for name in SUPERVISOR_CALLS}
 
     def ping(self) -> dict[str, Any]:
         """The supervisor's pid and run, which show that it lives."""

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 
 from workbench.rundir import RunDirectory
 from workbench.supervisor.hosts.host import variables
-from workbench.supervisor.hosts.local import Child, Ending
+from workbench.supervisor.hosts.local import Child, ProcessEnding
 
 _FIRST_DELAY_S, _LONGEST_DELAY_S = 5.0, 600.0  # each failure doubles it; a service may be away for hours
 _STEADY_S = 600.0  # a life that was so long forgets the failures before it
@@ -54,7 +54,7 @@ class Trackers:
                 except OSError as error:  # no memory or too many processes now
                     self._failed(service, str(error))
 
-    def _after(self, service: _Service, ending: Ending) -> None:
+    def _after(self, service: _Service, ending: ProcessEnding) -> None:
         if time.monotonic() - service.child.started_at > _STEADY_S:
             service.failures, service.problem = 0, ""
         self._failed(service, ending.error["message"] if ending.error else str(ending))

@@ -90,7 +90,7 @@ class Population(Sweeper):
     def _go_on(self) -> dict[str, Any] | None:
         members = self._members()
         while not self._sweep.order_to_stop.exists():
-            generation = self._generation
+            generation = int(self._study.user_attrs.get(_PLAN, {"generation": 0})["generation"])
             waiting = [member for member in members if not self._has_trained(member, generation)]
             members = self._train(members, waiting, generation)
             if self._sweep.order_to_stop.exists():
@@ -106,10 +106,6 @@ class Population(Sweeper):
         return None
 
     # --- training -----------------------------------------------------------------------------------------------
-
-    @property
-    def _generation(self) -> int:
-        return int(self._study.user_attrs.get(_PLAN, {"generation": 0})["generation"])
 
     def _end(self, generation: int) -> int:
         """Frames at which a generation ends."""

@@ -13,14 +13,7 @@ import time
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
-from workbench.errors import (
-    ConnectionLost,
-    RunNotAlive,
-    RunNotFound,
-    StorageFailed,
-    UnknownName,
-    WorkbenchError,
-)
+from workbench.errors import ConnectionLost, RunNotAlive, RunNotFound, StorageFailed, UnknownName, WorkbenchError
 from workbench.launchers.contract import Launcher
 from workbench.metrics.status import RunStatus
 from workbench.metrics.status_facts import FACTS

@@ -21,7 +21,7 @@ from workbench import trackers
 from workbench.errors import InvalidInput, WorkbenchError
 from workbench.metrics import MetricsWriter
 from workbench.rundir import RunDirectory, lock
-from workbench.trackers.follower import Follower, alone
+from workbench.trackers.history_sender import HistorySender, alone
 from workbench.wire.lifeline import leave, leave_error, let_learner_first
 
 INTERVAL_S = 5.0
@@ -93,25 +93,25 @@ def main(run_dir: str, name: str) -> int:
             watch.began_at = time.monotonic()
             with alone(run, name, wait_s=INTERVAL_S) as mine:
                 if mine:
-                    _follow(run, Follower(run, name, trackers.by_name(name)), watch)
+                    _follow(run, HistorySender(run, name, trackers.by_name(name)), watch)
     except BaseException as problem:
         _give_up(run, name, _said(problem))
     leave(0)
 
 
-def _follow(run: RunDirectory, follower: Follower, watch: Watch) -> None:
-    follower.begin()
+def _follow(run: RunDirectory, sender: HistorySender, watch: Watch) -> None:
+    sender.begin()
     ended = False
     while not ended:
         ended = not lock.is_alive(run)  # before the rest is read
         watch.began_at = time.monotonic()
-        while follower.send_new():
+        while sender.send_new():
             watch.began_at = time.monotonic()
         until = time.monotonic() + INTERVAL_S
         while not ended and time.monotonic() < until and lock.is_alive(run):
             time.sleep(_LOOK_S)
             watch.began_at = time.monotonic()
-    follower.finish()
+    sender.finish()
 
 
 def once(request: str) -> int:
@@ -134,9 +134,9 @@ def _sent_once(run: RunDirectory, name: str) -> dict[str, Any]:
     with alone(run, name, wait_s=lock.LOOK_S) as mine:
         if not mine:
             raise InvalidInput(f"{run.name} is being sent to {name} already, by a process of its own.")
-        follower = Follower(run, name, trackers.by_name(name))
-        follower.begin()
-        while follower.send_new():
+        sender = HistorySender(run, name, trackers.by_name(name))
+        sender.begin()
+        while sender.send_new():
             pass
-        follower.finish()
-        return {"rows": follower.sent, "where": follower.where}
+        sender.finish()
+        return {"rows": sender.sent, "where": sender.where}

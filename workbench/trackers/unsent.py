@@ -46,7 +46,8 @@ def batch(reader: MetricsReader, since: HistoryPlace, *, created: float) -> tupl
             if math.isfinite(value := float(rows["value"][at])):
                 progress = Progress(*(rows[column][at].item() for column in ("frames", "steps", "updates", "time_s")))
                 _add(points.setdefault(progress, [{}]), tag(name), value)
-    found = [_of_metrics(progress, values, created) for progress, several in points.items() for values in several]
+    found = [Row(0, created + progress.time_s, *progress.columns(), values=values)
+             for progress, several in points.items() for values in several]
     found.sort(key=lambda row: (row.time_s, row.frames))
     last = found[-1].columns if found else {}
     found += [_of_event(event, last) for event in events]
@@ -60,10 +61,6 @@ def _add(several: list[dict[str, float]], name: str, value: float) -> None:
     if free is None:
         several.append(free := {})
     free[name] = value
-
-
-def _of_metrics(progress: Progress, values: dict[str, float], created: float) -> Row:
-    return Row(0, created + progress.time_s, *progress.columns(), values=values)
 
 
 def _of_event(event: Mapping[str, Any], last: Mapping[str, float]) -> Row:

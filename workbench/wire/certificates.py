@@ -9,7 +9,6 @@ from __future__ import annotations
 import datetime
 import os
 import shutil
-from pathlib import Path
 
 from workbench import imports
 from workbench.errors import HomeNotWritable, MissingPackage
@@ -36,13 +35,6 @@ def remove(run: RunDirectory) -> None:
     """Delete the certificate, so that the run listens on this machine alone from its next start on."""
     for folder in (run.certificate.parent, run.endpoints):
         shutil.rmtree(folder, ignore_errors=True)
-
-
-def keep(folder: Path, certificate: bytes) -> None:
-    """Write a certificate without its key where `RunDirectory(folder)` looks for it, for a process that connects."""
-    path = RunDirectory(folder).certificate
-    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-    write_atomically(path, certificate)
 
 
 def _self_signed(run_name: str) -> tuple[bytes, bytes]:

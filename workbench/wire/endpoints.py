@@ -22,6 +22,8 @@ from workbench.rundir.files import own
 from workbench.wire.rpc import Endpoint, Handler, Listen, Server, StreamHandler, serve
 
 SUPERVISOR = "supervisor"
+SUPERVISOR_CALLS = ("ping", "status", "pause", "resume", "stop", "scale", "tune", "checkpoint", "restart_actor",
+                    "watch", "wall", "flights")
 MACHINE = "WORKBENCH_MACHINE"
 HOST = "WORKBENCH_HOST"  # address of this machine for the run's other machines
 _LARGEST = 2**16  # bytes of a certificate, a key, or an address

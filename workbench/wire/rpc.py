@@ -121,7 +121,8 @@ class _Methods(grpc.GenericRpcHandler):  # type: ignore[misc, unused-ignore]
         if method in self._streams:
             return grpc.stream_stream_rpc_method_handler(self._reported(self._bounded(self._streams[method])))
         if method in self._calls:
-            return grpc.unary_unary_rpc_method_handler(self._reported(_as_json(self._calls[method])))
+            return grpc.unary_unary_rpc_method_handler(self._reported(
+                lambda request, _: answered(self._calls[method], request)))
         return None
 
     def _bounded(self, handler: StreamHandler) -> StreamHandler:
@@ -157,20 +158,10 @@ def _refuse(_: Iterator[bytes], context: grpc.ServicerContext) -> Iterator[bytes
     yield b""
 
 
-def _as_json(handler: Handler) -> Callable[[bytes, grpc.ServicerContext], bytes]:
-    """`handler` behind JSON, as a method of a server."""
-    signature = inspect.signature(handler)
-    return lambda request, context: _answer_of(handler, signature, request)
-
-
 def answered(handler: Handler, request: bytes) -> bytes:
     """The answer to a call, as JSON that `result_of` reads: {"result": …} or {"error": {"type", "message"}}."""
-    return _answer_of(handler, inspect.signature(handler), request)
-
-
-def _answer_of(handler: Handler, signature: inspect.Signature, request: bytes) -> bytes:
     try:
-        return json.dumps({"result": handler(**_arguments(request, signature))}).encode()
+        return json.dumps({"result": handler(**_arguments(request, handler))}).encode()
     except WorkbenchError as error:
         failure = {"type": type(error).__name__, "message": str(error)}
     except Exception as error:  # a fault of ours: the caller gets it, and the process goes on
@@ -191,11 +182,11 @@ def result_of(answer: bytes, method: str, address: str) -> Any:
     raise failure
 
 
-def _arguments(request: bytes, signature: inspect.Signature) -> dict[str, Any]:
+def _arguments(request: bytes, handler: Handler) -> dict[str, Any]:
     """The keyword arguments of a call. Raises InvalidInput if they are no JSON, or do not fit the function."""
     try:
         arguments: dict[str, Any] = json.loads(request)
-        signature.bind(**arguments)
+        inspect.signature(handler).bind(**arguments)
     except (ValueError, TypeError, RecursionError) as error:
         raise InvalidInput(f"{REFUSES_ARGUMENTS}: {str(error)[:200]}.") from None
     return arguments

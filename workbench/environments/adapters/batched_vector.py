@@ -48,10 +48,10 @@ class NativeVector(WithEndings):
     """
 
     def __init__(
-        self, name: str, first: Any, *, build: Callable[[int], Any], seed: int, keeps_endings: bool = False
+        self, name: str, first: Any, *, build: Callable[[int], Any], seed: int, keeps_endings: bool
     ) -> None:
         self._name, self._env, self._build, self._seed = name, first, build, seed
-        self.keeps_endings = keeps_endings
+        super().__init__(keeps_endings=keeps_endings)
         self._pool = is_pool(first)
         self._pool_seed: int | None = seed if self._pool else None  # of a pool that was not reset yet
         self.num_envs = int(first.num_envs)
@@ -70,7 +70,6 @@ class NativeVector(WithEndings):
         self.fps = frames_per_second(first)
         self.action_names = named_actions(_first_environment(first), self.spec.actions)
         self._observation: Array | None = None  # the last one
-        self._endings: dict[int, Ending] = {}  # of the last step, by index
         without_display(_first_environment(first))
         self._clear_held()
 

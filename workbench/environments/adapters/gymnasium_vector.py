@@ -48,8 +48,7 @@ class GymnasiumVector(WithEndings):
         first_index: int = 0,
     ) -> None:
         self.num_envs, self._first_index = num_envs, first_index
-        self.keeps_endings = keeps_endings
-        self._endings: dict[int, Ending] = {}  # of the last step, by index
+        super().__init__(keeps_endings=keeps_endings)
         self._seed = seed
         self._name = name
         self._envs: list[Any] = []

@@ -90,7 +90,6 @@ class AtariFromStarts(WithEndings):
     """
 
     fps = RAW_FRAMES_PER_SECOND / FRAMES_PER_STEP
-    keeps_endings = True  # always
 
     def __init__(self, name: str, starts: Starts, *, dealt: Sequence[Sequence[int]], options: AtariOptions) -> None:
         self.num_envs = len(dealt)
@@ -102,7 +101,7 @@ class AtariFromStarts(WithEndings):
         self._next: list[Iterator[int]] = []
         self._limit_steps = options.max_frames_per_episode // FRAMES_PER_STEP
         self._steps = np.zeros(self.num_envs, np.int64)  # of the episode
-        self._endings: dict[int, Ending] = {}  # of the last step, by index
+        super().__init__(keeps_endings=True)
 
     @property
     def action_names(self) -> tuple[str, ...]:

@@ -89,12 +89,12 @@ class AtariVector(WithEndings):
 
     def __init__(
         self, name: str, game: str, *, num_envs: int, seed: int, threads: int, options: AtariOptions,
-        show: Show = None,
+        show: Show,
     ) -> None:
         build = partial(_native, game, num_envs=num_envs, threads=threads, options=options)
         self._native: Any = build(img_height=SCREEN[0], img_width=SCREEN[1], grayscale=True)
         self._screens = ColourScreens(build, name=name, size=screen_size(game)) if show == "frames" else None
-        self.keeps_endings = show is not None
+        super().__init__(keeps_endings=show is not None)
         self.num_envs = num_envs
         self.spec = EnvironmentSpec(
             name, (1, *SCREEN), "uint8", int(self._native.single_action_space.n), FRAME_STACK, FRAMES_PER_STEP)
@@ -104,7 +104,6 @@ class AtariVector(WithEndings):
         self._steps = np.zeros(num_envs, np.int64)  # of the episode
         self._lives = np.zeros(num_envs, np.int64)
         self._observation: Array | None = None  # the last one
-        self._endings: dict[int, Ending] = {}  # of the last step, by index
 
     @property
     def action_names(self) -> tuple[str, ...]:

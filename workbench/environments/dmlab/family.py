@@ -123,14 +123,13 @@ class DmlabVector(WithEndings):
     """
 
     def __init__(
-        self, name: str, level: str, *, num_envs: int, seed: int, options: DmlabOptions, show: Show = None
+        self, name: str, level: str, *, num_envs: int, seed: int, options: DmlabOptions, show: Show
     ) -> None:
         self.num_envs = num_envs
         self.fps = FRAMES_PER_SECOND / options.frame_skip
         self._name, self._seed, self._skip = name, seed, options.frame_skip
         self._instructed = options.instruction == "on" or (options.instruction == "auto" and gives_instructions(level))
-        self.keeps_endings = show is not None
-        self._endings: dict[int, Ending] = {}  # of the last step, by index
+        super().__init__(keeps_endings=show is not None)
         self._labs: list[Any] = []
         try:
             for index in range(num_envs):
@@ -151,7 +150,7 @@ class DmlabVector(WithEndings):
         else:
             self.spec = EnvironmentSpec(name, image, "uint8", len(ACTIONS), frames_per_step=self._skip)
         self._frames = np.zeros((num_envs, *self._frame_shape), np.uint8)  # current screens
-        self._observation = self._empty()  # the last one
+        self._observation = StepBatch.zeros(self.spec, num_envs).observation  # the last one
 
     @property
     def action_names(self) -> tuple[str, ...]:
@@ -160,7 +159,7 @@ class DmlabVector(WithEndings):
 
     def reset(self, *, seed: int | None = None) -> StepBatch:
         """Returns the first step of a new episode everywhere."""
-        observation = self._empty()
+        observation = StepBatch.zeros(self.spec, self.num_envs).observation
         self._endings = {}
         for index, env_seed in enumerate(seeds_of(self._seed if seed is None else seed, self.num_envs).tolist()):
             self._seeds[index] = np.random.default_rng(env_seed)
@@ -172,7 +171,7 @@ class DmlabVector(WithEndings):
         """Returns the step after `actions`."""
         action_list = checked_actions(actions, self.spec, self.num_envs).tolist()
         before = self._observation
-        batch = StepBatch(self._empty(), np.zeros(self.num_envs, np.float32), np.zeros(self.num_envs, np.uint8))
+        batch = StepBatch.zeros(self.spec, self.num_envs)
         self._endings = {}
         for index, lab in enumerate(self._labs):
             try:
@@ -201,9 +200,6 @@ class DmlabVector(WithEndings):
     def close(self) -> None:
         """Closes every level."""
         close_all(self._labs)
-
-    def _empty(self) -> Array:
-        return np.empty((self.num_envs, *self.spec.observation_shape), np.uint8)
 
     def _begin(self, index: int, row: Array) -> None:
         """Starts the next episode of level `index`, and writes its first observation into `row`."""

@@ -131,7 +131,7 @@ class EngineGame:
             "episode_number": number - 1,
         })
         self.raw = self._env.reset()
-        return self._result(np.zeros(self._players, np.float32), done=False, goals=0.0)
+        return self._result(np.zeros(self._setup.left + self._setup.right, np.float32), done=False, goals=0.0)
 
     def step(self, actions: Array) -> GameStep:
         """Steps by the actions of its players."""
@@ -147,10 +147,6 @@ class EngineGame:
             encoded(self._setup.representation, self.raw), reward, np.array([done and not late]), np.array([late]),
             np.array([self._bare._config["game_engine_random_seed"]]), np.array([self._number]),
             goals * sides if self._setup.checkpoints else None)
-
-    @property
-    def _players(self) -> int:
-        return self._setup.left + self._setup.right
 
     def _next_seed(self) -> int:
         """The next of std::uniform_int_distribution(0, 2e9), as libstdc++ draws it (Lemire 2019, arXiv 1805.10941)."""

@@ -68,8 +68,8 @@ class FootballVector(WithEndings):
     action_names = ACTIONS
 
     def __init__(
-        self, spec: EnvironmentSpec, games: Games, *, num_envs: int, seed: int, screens: Sequence[Screen] = (),
-        show: Show = None,
+        self, spec: EnvironmentSpec, games: Games, *, num_envs: int, seed: int, screens: Sequence[Screen],
+        show: Show,
     ) -> None:
         self.spec = spec
         self.num_envs = num_envs
@@ -77,9 +77,8 @@ class FootballVector(WithEndings):
         self._games = games
         self._screens = screens
         self._seed = seed
-        self.keeps_endings = show is not None
+        super().__init__(keeps_endings=show is not None)
         self._observation: Array | None = None  # the last one
-        self._endings: dict[int, Ending] = {}  # of the last step, by row
 
     def reset(self, *, seed: int | None = None) -> StepBatch:
         """Returns the first step of new games everywhere."""

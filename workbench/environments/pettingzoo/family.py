@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import importlib
 import importlib.util
-import inspect
 import os
 import warnings
 from collections.abc import Callable, Mapping
@@ -23,6 +22,7 @@ from typing import Any
 
 import numpy as np
 
+from workbench.config.settings import check_keywords
 from workbench.environments.adapters.action_spaces import actions_of, each_of
 from workbench.environments.adapters.guarded_calls import LARGEST, broken, called, close_all, drawn, short
 from workbench.environments.adapters.rendering import frames_per_second, named_actions
@@ -55,13 +55,7 @@ def names() -> tuple[str, ...]:
 def check(name: str, options: Mapping[str, Any]) -> None:
     """Raises UnknownName for the name or an option, MissingPackage if the game needs a package."""
     module = _module(name)
-    parameters = inspect.signature(getattr(module, "raw_env", module.parallel_env)).parameters.values()
-    if any(parameter.kind is inspect.Parameter.VAR_KEYWORD for parameter in parameters):
-        return
-    keywords = [parameter.name for parameter in parameters if parameter.kind is not inspect.Parameter.VAR_POSITIONAL]
-    for option in options:
-        if option not in keywords:
-            raise UnknownName.among(f"option of {name}", option, keywords)
+    check_keywords(getattr(module, "raw_env", module.parallel_env), options, f"option of {name}")
 
 
 def make(
@@ -107,7 +101,8 @@ class ParallelVector(WithEndings):
         self, name: str, build: Callable[[], Any], *, num_envs: int, seed: int, keeps_endings: bool = False
     ) -> None:
         self.num_envs = num_envs
-        self._name, self._seed, self.keeps_endings = name, seed, keeps_endings
+        super().__init__(keeps_endings=keeps_endings)
+        self._name, self._seed = name, seed
         self._games: list[Any] = []
         try:
             self._games.append(called(name, 0, "constructor", build))
@@ -127,7 +122,6 @@ class ParallelVector(WithEndings):
         self.spec = spec_of(name, self._layout, actions, agents=len(self._agents))
         self.fps = frames_per_second(self._games[0])
         self._observation: Array | None = None  # the last one
-        self._endings: dict[int, Ending] = {}  # of the last step, by row
         # The held-back ends of agents that are out, by row: reward, flags, final observation and ending.
         self._out = np.zeros(num_envs, bool)
         self._reward, self._flags = np.zeros(num_envs, np.float32), np.zeros(num_envs, np.uint8)
@@ -141,7 +135,7 @@ class ParallelVector(WithEndings):
 
     def reset(self, *, seed: int | None = None) -> StepBatch:
         """Returns the first step of a new game everywhere."""
-        batch = self._batch()
+        batch = StepBatch.zeros(self.spec, self.num_envs)
         self._endings, self._held_endings, self._finals = {}, {}, {}
         self._reward[:], self._flags[:] = 0, Flags.START
         seeds = seeds_of(self._seed if seed is None else seed, len(self._games))
@@ -152,7 +146,7 @@ class ParallelVector(WithEndings):
     def step(self, actions: Array) -> StepBatch:
         """Returns the step after `actions`; those of agents that are out are ignored."""
         native_actions = each_of(self.to_native(checked_actions(actions, self.spec, self.num_envs)), self.num_envs)
-        batch = self._batch()
+        batch = StepBatch.zeros(self.spec, self.num_envs)
         self._endings = {}
         for game in range(len(self._games)):
             self._step_game(game, native_actions, batch)
@@ -195,10 +189,6 @@ class ParallelVector(WithEndings):
                              "allowed, and take the mask out.")
 
     # --- a game's steps -----------------------------------------------------------------------------------------------
-
-    def _batch(self) -> StepBatch:
-        return StepBatch(np.zeros((self.num_envs, *self._layout.shape), self._layout.dtype),
-                         np.zeros(self.num_envs, np.float32), np.zeros(self.num_envs, np.uint8))
 
     def _rows(self, game: int) -> slice:
         return slice(game * len(self._agents), (game + 1) * len(self._agents))

@@ -13,7 +13,7 @@ area-averaged to [3, 72, 96]. Rewards are the scenario's (living reward, death p
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
@@ -66,14 +66,13 @@ class VizdoomVector(WithEndings):
 
     def __init__(
         self, name: str, scenario: Scenario, *, num_envs: int, seed: int, threads: int, options: VizdoomOptions,
-        show: Show = None,
+        show: Show,
     ) -> None:
         self.num_envs = num_envs
         self.fps = FRAMES_PER_SECOND / options.frame_skip
         self._name = name
         self._seed = seed
-        self.keeps_endings = show is not None
-        self._endings: dict[int, Ending] = {}  # of the last step, by index
+        super().__init__(keeps_endings=show is not None)
         self._shrink = shrinking(*SCREEN, options.height, options.width)
         workers = min(threads, num_envs)
         self._pool = ThreadPoolExecutor(workers, "vizdoom") if workers > 1 else None
@@ -97,28 +96,30 @@ class VizdoomVector(WithEndings):
     def reset(self, *, seed: int | None = None) -> StepBatch:
         """Returns the first step of a new episode everywhere."""
         seeds = seeds_of(self._seed if seed is None else seed, self.num_envs).tolist()
-        observation = self._empty()
+        observation = StepBatch.zeros(self.spec, self.num_envs).observation
         self._endings = {}
 
         def begin(index: int) -> None:
             self._games[index].begin(seeds[index])
             observation[index] = self._shrink(self._games[index].screen)
 
-        self._in_threads("reset", begin)
+        with ThreadPoolExecutor(min(self.num_envs, os.cpu_count() or 1)) as pool:  # a new episode waits for its engine
+            list(pool.map(lambda index: called(self._name, index, "reset", begin, index), range(self.num_envs)))
         return first_step(observation, scored=self.spec.scored)
 
     def step(self, actions: Array) -> StepBatch:
         """Returns the step after `actions`."""
         action_list = checked_actions(actions, self.spec, self.num_envs).tolist()
-        batch = StepBatch(self._empty(), np.zeros(self.num_envs, np.float32), np.zeros(self.num_envs, np.uint8))
-        score = np.zeros(self.num_envs, np.float32)
+        batch = StepBatch.zeros(self.spec, self.num_envs)
         finals: dict[int, Array] = {}  # last screens of the episodes that ended
 
         def play(indices: Iterable[int]) -> None:
             for index in indices:
                 game = self._games[index]
                 try:
-                    batch.reward[index], score[index], batch.flags[index], final = game.step(action_list[index])
+                    batch.reward[index], score, batch.flags[index], final = game.step(action_list[index])
+                    if batch.score is not None:
+                        batch.score[index] = score
                     batch.observation[index] = self._shrink(game.screen)
                 except Exception as error:
                     raise raised(self._name, index, "step", error) from error
@@ -129,8 +130,6 @@ class VizdoomVector(WithEndings):
             play(range(self.num_envs))
         else:
             list(self._pool.map(play, self._shares))
-        if self.spec.scored:
-            batch.score = score
         cut_off = [index for index in sorted(finals) if batch.flags[index] & Flags.TRUNCATED]
         if cut_off:
             batch.final_index = np.array(cut_off, np.int32)
@@ -148,14 +147,6 @@ class VizdoomVector(WithEndings):
         close_all(self._games)
         if self._pool is not None:
             self._pool.shutdown()
-
-    def _empty(self) -> Array:
-        return np.empty((self.num_envs, *self.spec.observation_shape), np.uint8)
-
-    def _in_threads(self, where: str, function: Callable[[int], None]) -> None:
-        """Calls `function` for every index, each in a thread: a new episode waits for its engine."""
-        with ThreadPoolExecutor(min(self.num_envs, os.cpu_count() or 1)) as pool:
-            list(pool.map(lambda index: called(self._name, index, where, function, index), range(self.num_envs)))
 
 
 def _picture(screen: Array) -> Array:

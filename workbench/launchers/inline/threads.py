@@ -19,7 +19,7 @@ from typing import Protocol
 
 from workbench.errors import WorkbenchError
 from workbench.rundir.files import tail, to_append
-from workbench.supervisor.hosts.local import BackOff, Ending
+from workbench.supervisor.hosts.local import BackOff, ProcessEnding
 from workbench.wire.lifeline import FATAL
 
 GIVEN_UP_AFTER_S = 5.0  # after a thread was asked to leave at once
@@ -106,7 +106,7 @@ class ThreadLife:
         except BaseException as error:  # a process would have ended with it
             self._error = error
 
-    def poll(self) -> Ending | None:
+    def poll(self) -> ProcessEnding | None:
         """How this life ended, once; None before and afterwards."""
         if self._thread is None or self._work is None:
             return None
@@ -121,7 +121,7 @@ class ThreadLife:
         self._thread = self._work = None
         return self._ending()
 
-    def _ending(self) -> Ending:
+    def _ending(self) -> ProcessEnding:
         exception, report, code = self._error, None, 0
         if exception is not None and not self._asked_to_leave:
             self._note("".join(traceback.format_exception(exception)))
@@ -133,7 +133,7 @@ class ThreadLife:
         elif exception is not None:
             code = 1
         recent = 0 if self._asked_to_end else self.back_off.failed()
-        return Ending(code, report, recent, first=self.restarts == 0)
+        return ProcessEnding(code, report, recent, first=self.restarts == 0)
 
     def end(self, grace_s: float) -> None:
         """Ask this life to end; after `grace_s` seconds, `poll` asks it to leave at once."""

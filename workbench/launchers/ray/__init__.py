@@ -3,7 +3,7 @@
 Ray is not loaded into this process, which may use another Ray or be a kernel that is restarted: a helper process
 (`starter`) talks to the cluster, and ends when the launcher's objects are deleted. The run goes on: its supervisor's
 host is detached. The run directory must lie on storage that this machine and the cluster's nodes share. A run that
-lies on the cluster's own disks is followed instead (`Following`).
+lies on the cluster's own disks is followed instead (`RayFollowing`).
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ class RayLauncher(Launcher):
             self._asked = None  # a late answer would be taken for the next one
             raise
 
-    def follow(self, address: str) -> Following:
+    def follow(self, address: str) -> RayFollowing:
         """The run at that address, "ray://HOST:PORT/NAME", followed for as long as the result is kept.
 
         Raises MissingPackage, InvalidInput, ConnectionLost, AccessDenied, RunNotFound, RunFailed for a cluster with
@@ -82,11 +82,11 @@ class RayLauncher(Launcher):
         with _making_followings:  # one process for all handles of this one
             following = _followings.get(address)
             if following is None or not following.lives:
-                _followings[address] = following = Following(address)
+                _followings[address] = following = RayFollowing(address)
             return following
 
 
-class Following:
+class RayFollowing:
     """A process that keeps the copy of a run on a cluster up to date; it ends when this object is deleted.
 
     Attributes:
@@ -103,7 +103,7 @@ class Following:
         return "gone" not in self._helper.messages and self.directory.is_copy
 
 
-_followings: weakref.WeakValueDictionary[str, Following] = weakref.WeakValueDictionary()
+_followings: weakref.WeakValueDictionary[str, RayFollowing] = weakref.WeakValueDictionary()
 _making_followings = threading.Lock()
 
 

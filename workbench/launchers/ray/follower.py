@@ -23,11 +23,9 @@ from workbench.errors import ConnectionLost, RunNotFound, StorageFailed, Workben
 from workbench.launchers.ray.connecting import connect
 from workbench.launchers.ray.finding import check_versions, parted, place_of, reader_at
 from workbench.rundir import ENDED, RunDirectory, files, lock
-from workbench.wire.endpoints import SUPERVISOR, serve_run
+from workbench.wire.endpoints import SUPERVISOR, SUPERVISOR_CALLS, serve_run
 from workbench.wire.rpc import Handler, Server, result_of
 
-CALLS = ("ping", "status", "pause", "resume", "stop", "scale", "tune", "checkpoint", "restart_actor", "watch", "wall",
-         "flights")  # of the supervisor
 _READING = {"ping", "status", "watch", "wall", "flights"}
 RESUME = "resume_there"
 LOG = "follower.log"  # of the copy
@@ -211,7 +209,7 @@ class Follower:
             self.ask("resume", wait_s=_RESUME_S, changes=changes, trust_code=trust_code, created=self._created)
             self._hold_lock_if(copy.update())
 
-        return {**{method: partial(passed_on, method) for method in CALLS}, RESUME: resume_there}
+        return {**{method: partial(passed_on, method) for method in SUPERVISOR_CALLS}, RESUME: resume_there}
 
 
 def stand_by(directory: RunDirectory, say: Any) -> bool:

@@ -88,8 +88,9 @@ class Inference:
 
     def _blank(self, size: int) -> StepBatch:
         """A batch of zeros, with a final observation for each row."""
-        arrays = {name: np.zeros((size, *shape), dtype) for name, (shape, dtype) in StepBatch.specs(self.spec).items()}
-        return StepBatch.of(arrays, final_index=np.arange(size), final_observation=arrays["observation"])
+        batch = StepBatch.zeros(self.spec, size)
+        batch.final_index, batch.final_observation = np.arange(size), batch.observation
+        return batch
 
     def _serve(self, batcher: Batcher) -> None:
         while True:

@@ -149,16 +149,13 @@ def _columns(steps: Sequence[WatchedStep]) -> dict[str, Array]:
         "time_s": "f8", "reward": "f4", "flags": "u1", "episode_return": "f8", "episode_step": "i4",
         "policy_version": "i4", "value": "f4", "state_norm": "f4",
     }
+    actions = np.stack([step.action for step in steps])
     return {
         **{name: np.array([getattr(step, name) for step in steps], kind) for name, kind in kinds.items()},
-        "action": _narrow(np.stack([step.action for step in steps])),
+        "action": actions if actions.dtype.kind == "f" else actions.astype(np.int32),
         "scores": np.array([step.scores for step in steps], np.float32),
         "observation": np.stack([step.observation for step in steps]),
     }
-
-
-def _narrow(actions: Array) -> Array:
-    return actions if actions.dtype.kind == "f" else actions.astype(np.int32)
 
 
 def thought(

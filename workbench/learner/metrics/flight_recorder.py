@@ -21,7 +21,7 @@ _INTERVAL_S = 0.05
 _KEPT = 300  # flights that have landed
 
 
-class Flight:
+class OpenFlight:
     """One observation on its way. Times are those of time.perf_counter().
 
     Attributes:
@@ -29,7 +29,7 @@ class Flight:
         heard: whether the environment's next step has come.
     """
 
-    def __init__(self, request: Request, row: int, *, began: float, answered: float, landed: deque[Flight]) -> None:
+    def __init__(self, request: Request, row: int, *, began: float, answered: float, landed: deque[OpenFlight]) -> None:
         self.row, self.run_id, self.heard = row, request.run_id, False
         stepping_s = request.message.stepping_s
         self.born, self.landed_at = request.arrived - stepping_s, 0.0
@@ -60,9 +60,9 @@ class FlightRecorder:
     """The flights of one learner. The inference thread calls `record`, others the rest."""
 
     def __init__(self) -> None:
-        self._landed: deque[Flight] = deque(maxlen=_KEPT)
-        self._aboard: dict[int, Flight] = {}  # by row: their unroll is not complete
-        self._unheard: list[Flight] = []
+        self._landed: deque[OpenFlight] = deque(maxlen=_KEPT)
+        self._aboard: dict[int, OpenFlight] = {}  # by row: their unroll is not complete
+        self._unheard: list[OpenFlight] = []
         self._next_at = self._reported_to = 0.0
         self._turn = 0
 
@@ -97,7 +97,7 @@ class FlightRecorder:
         request = next(one for one in requests if one.env_ids[0] <= row <= one.env_ids[-1])
         before = self._aboard.get(row)
         if before is None or before.run_id != request.run_id:
-            flight = Flight(request, row, began=began, answered=answered, landed=self._landed)
+            flight = OpenFlight(request, row, began=began, answered=answered, landed=self._landed)
             self._aboard[row] = flight
             self._unheard.append(flight)
 

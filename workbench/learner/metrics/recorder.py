@@ -213,7 +213,7 @@ def memory(load: Mapping[str, float], *, accelerator_total_gb: float) -> dict[st
     return {"device_memory_gb": load["learner_memory_gb"], "device_memory_total_gb": total_gb}
 
 
-class Peer:
+class OtherLearner:
     """Another learner of the group, which the leader asks for its activity."""
 
     def __init__(self, run: RunDirectory, rank: int) -> None:
@@ -263,7 +263,7 @@ class Recorder:
         self.episodes = EpisodeLog(self._writer, episodes, environments=lambda kind: state.config.environments(kind))
         self.episodes.recall(MetricsReader(self._run.metrics))
         self._report, self._state = report, state
-        self._peers = [Peer(self._run, rank) for rank in range(1, state.config.learners)]
+        self._peers = [OtherLearner(self._run, rank) for rank in range(1, state.config.learners)]
         self._rates, self._steady_rates, self._idle_cores = Rates(), Rates(_STEADY_S), IdleCores()
         self._record()
 

@@ -123,7 +123,7 @@ class CheckpointWriter:
 
     # ---- what -------------------------------------------------------------------------------------------------------
 
-    def write_requested(self, reason: str, *, replay: bool | None = None) -> dict[str, Any]:
+    def write_requested(self, reason: str, *, replay: bool | None) -> dict[str, Any]:
         """As `write`; or, where nothing was trained or changed since the last requested checkpoint, that one again."""
         key, (earlier_key, earlier) = self._key(), self._requested or (None, None)
         if earlier is not None and key == earlier_key and earlier.path.exists():

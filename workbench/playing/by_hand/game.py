@@ -117,8 +117,9 @@ class Game:
         title: environment and policy, in words.
     """
 
-    def __init__(self, request: Mapping[str, Any], *, keys: Mapping[str, Any] | None, turns: bool | None,
-                 frames_per_second: float | None, title: str, classes: Mapping[str, Any] | None = None) -> None:
+    def __init__(self, request: Mapping[str, Any], *, title: str, keys: Mapping[str, Any] | None = None,
+                 turns: bool | None = None, frames_per_second: float | None = None,
+                 classes: Mapping[str, Any] | None = None) -> None:
         # for `stop`, which may start another process
         self._trust_code, self._classes = bool(request["trust_code"]), classes
         self._process = GameProcess(request)
@@ -378,8 +379,7 @@ def resumed(
                "stem": str(opening.get("stem", "played"))[:_LONGEST_NAME].replace("/", "-")}
     title = opening["title"][:_LONGEST_NAME]
     with _code_for(subject, classes) as code:
-        return Game({**request, "title": title, "code": code}, title=title, classes=classes, **{
-            "keys": None, "turns": None, "frames_per_second": None, **controls})
+        return Game({**request, "title": title, "code": code}, title=title, classes=classes, **controls)
 
 
 def _source(source: Checkpoint | Run | str | Path, options: Mapping[str, Any], trust_code: bool) -> Checkpoint | str:

@@ -171,7 +171,7 @@ def _columns(spec: EnvironmentSpec, names: Sequence[str]) -> KeyMap:
     return KeyMap(meanings, parts=parts, rest=[0.0 if spec.actions.kind == "tanh_normal" else 0] * column, idle=True)
 
 
-def _settings(group: action_words.Group, column: int, titled: str) -> list[tuple[str, tuple[int, float]]]:
+def _settings(group: action_words.BarGroup, column: int, titled: str) -> list[tuple[str, tuple[int, float]]]:
     """What keys of a group may do: their titles, and the columns and values that they set."""
     if group.kind == "choice":
         return [(f"{titled}{name}", (column, at)) for at, name in enumerate(group.names) if at]

@@ -6,12 +6,7 @@ Frames are PNG or JPEG pictures, whichever was smaller for the first one. Nothin
 
 from __future__ import annotations
 
-from workbench.playing.store.branch_point import (
-    BranchPoint,
-    folder_of_branches,
-    folder_of_parent,
-    of_record,
-)
+from workbench.playing.store.branch_point import BranchPoint, folder_of_branches, folder_of_parent, of_record
 from workbench.playing.store.contract import spec_of
 from workbench.playing.store.journal import JOURNAL, Journal, Step, read_journal
 from workbench.playing.store.pictures import MIME, StoredFrames, as_png

@@ -103,7 +103,7 @@ class Branching:
             return actions
         rows = actions.copy()
         rows[0] = action
-        self._player.did(0, rows[0])
+        self._player.did(rows[0])
         return rows
 
     def check_reached(self) -> None:

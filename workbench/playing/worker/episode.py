@@ -41,7 +41,7 @@ class NoPlayer:
         """The first action, or the middle of numbers."""
         return np.zeros((len(step.flags), *self._actions.shape), self._actions.dtype)
 
-    def did(self, row: int, action: Array) -> None:
+    def did(self, action: Array) -> None:
         """Does nothing, since there is no state."""
 
     def thoughts(self) -> dict[str, Array]:
@@ -119,7 +119,7 @@ class WorkerEpisode:
             if rows.dtype.kind == "f" and person_action.dtype.kind == "i":
                 person_action = person_action.astype(np.float32)
             rows[0] = checked_actions(person_action[None], self._stage.environment.spec, 1)[0]
-            self._player.did(0, rows[0])
+            self._player.did(rows[0])
         return rows
 
     def _stepped(self, actions: Array) -> StepBatch:
@@ -171,7 +171,7 @@ class WorkerEpisode:
         self._repeating = True
         for at, (rows, actor, reward) in enumerate(steps):
             self._proposed = self._of_journal(rows)
-            self._player.did(0, self._proposed[0])
+            self._player.did(self._proposed[0])
             self.take(None if actor == "agent" else self._proposed[0])
             if not np.isclose(self._reward, reward, rtol=1e-5, atol=1e-6):
                 raise EnvironmentFailed(

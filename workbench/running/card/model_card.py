@@ -108,7 +108,8 @@ def _results(checkpoint: Checkpoint, evaluation: Evaluation | None) -> Iterator[
     if evaluation is not None:
         how = evaluation.protocol or "the run's own environment"
         differs = f" with {evaluation.differs}" if evaluation.differs else ""
-        yield ("mean return", f"{evaluation.mean:.4g} {_interval(evaluation)}",
+        level = "" if evaluation.no_interval else ", 95 %"
+        yield ("mean return", f"{evaluation.mean:.4g} {evaluation.uncertainty}{level}",
                f"{counted(len(evaluation.returns), 'episodes')}, seed {evaluation.seed}, "
                f"{'likeliest' if evaluation.greedy else 'sampled'} actions, {how}{differs}")
         yield "standard deviation", f"{_deviation(evaluation):.4g}", "of the episodes' returns"
@@ -119,10 +120,6 @@ def _results(checkpoint: Checkpoint, evaluation: Evaluation | None) -> Iterator[
             yield "human-normalized", f"{100 * human:.3g} %", "arXiv 1511.06581, table 2"
     if checkpoint.episode_return is not None:
         yield "mean training return", f"{checkpoint.episode_return:.4g}", "of the last episodes before the checkpoint"
-
-
-def _interval(evaluation: Evaluation) -> str:
-    return evaluation.uncertainty + ("" if evaluation.no_interval else ", 95 %")
 
 
 def _deviation(evaluation: Evaluation) -> float:

@@ -11,7 +11,7 @@ from typing import Protocol
 
 from workbench.config import RunConfig
 from workbench.rundir import RunDirectory
-from workbench.supervisor.hosts.local import Child, Ending
+from workbench.supervisor.hosts.local import Child, ProcessEnding
 from workbench.wire.endpoints import learner_name
 
 # glibc returns each freed block above some 100 kB to the system, though messages and training often allocate such
@@ -83,7 +83,7 @@ class Life(Protocol):
     def waits_for(self) -> str:
         """What a life that began still waits for before it has a process, in words; "": nothing."""
 
-    def poll(self) -> Ending | None:
+    def poll(self) -> ProcessEnding | None:
         """How this life ended, returned once; None otherwise."""
 
     def end(self, grace_s: float) -> None:

@@ -32,7 +32,7 @@ _FAILURE_WINDOW_S = 60.0  # failures older than this are forgotten
 
 
 @dataclass(frozen=True)
-class Ending:
+class ProcessEnding:
     """How one life of a child ended.
 
     Attributes:
@@ -154,7 +154,7 @@ class Child:
     def start_if_due(self) -> bool:
         return not self.alive and self.back_off.started(self.start)
 
-    def poll(self) -> Ending | None:
+    def poll(self) -> ProcessEnding | None:
         if self._process is None:
             return None
         gave_up = self._error.exists()
@@ -171,7 +171,7 @@ class Child:
         self._process = None
         recent = 0 if self._asked_to_end else self.back_off.failed()
         error = self._written_error() if code == FATAL or gave_up else None
-        return Ending(code, error, recent, first=self.restarts == 0)
+        return ProcessEnding(code, error, recent, first=self.restarts == 0)
 
     def end(self, grace_s: float) -> None:
         if self._process is None or self._asked_to_end:

@@ -22,7 +22,7 @@ from workbench.rundir import RunDirectory, sealed
 from workbench.rundir.files import tail, to_append
 from workbench.supervisor.hosts import node_versions
 from workbench.supervisor.hosts.host import Resources
-from workbench.supervisor.hosts.local import BackOff, Ending
+from workbench.supervisor.hosts.local import BackOff, ProcessEnding
 from workbench.supervisor.hosts.node_versions import NOTEBOOK, read
 from workbench.supervisor.hosts.ray_actor import (
     ADDRESS,
@@ -85,19 +85,19 @@ class RayPlace:
         return self.children[task.name]
 
     def seats(self) -> dict[str, Seat]:
-        """See `ray_notices.Cluster`; without processes whose node is not known yet."""
+        """See `ray_notices.WatchedCluster`; without processes whose node is not known yet."""
         seats = {SUPERVISOR: Seat(node_id(), host_address(), node_versions.here())}
         return seats | {name: seat for name, child in list(self.children.items())
                         if child.alive and (seat := child.seat) is not None}
 
     def draining(self) -> dict[str, int]:
-        """See `ray_notices.Cluster`. Raises what Ray raises; AttributeError for a Ray that has no such call."""
+        """See `ray_notices.WatchedCluster`. Raises what Ray raises; AttributeError for a Ray that has no such call."""
         from ray._private.state import state  # Ray has no public call; its own Train asks here
 
         return dict(state.get_draining_nodes())
 
     def without_gpu(self) -> str | None:
-        """See `ray_notices.Cluster`."""
+        """See `ray_notices.WatchedCluster`."""
         return without_gpu(self._config, granted(self._learners, 0), coming=_gpus_to_come())
 
     def bundle(self) -> dict[str, bytes]:
@@ -181,7 +181,7 @@ class RemoteChild:
         self._asked_to_end = self._leaves = False
         self._kill_at = self._give_up_at = float("inf")
 
-    def poll(self) -> Ending | None:
+    def poll(self) -> ProcessEnding | None:
         if self._life is None:
             return None
         now = time.monotonic()
@@ -198,7 +198,7 @@ class RemoteChild:
             self._sent_addresses = addresses
             self._actor.put.remote(addresses)
 
-    def _finish_life(self) -> Ending:
+    def _finish_life(self) -> ProcessEnding:
         """How this life ended; its log is stored, and its host is released where it does not stay."""
         try:
             answer = _result(self._life)
@@ -210,7 +210,7 @@ class RemoteChild:
         if lost or self._leaves:
             self._release()
         recent = 0 if self._asked_to_end else self.back_off.failed()
-        return Ending(code, error, recent, first=self.restarts == 0, lost=lost)
+        return ProcessEnding(code, error, recent, first=self.restarts == 0, lost=lost)
 
     def _release(self) -> None:
         """End the host, which returns its place."""

@@ -42,7 +42,7 @@ class Seat:
     versions: Versions
 
 
-class Cluster(Protocol):
+class WatchedCluster(Protocol):
     """What is asked of the cluster; `RayPlace`."""
 
     notebook: Versions
@@ -66,7 +66,7 @@ class RayNotices:
         say: called with the kind and the words of an event.
     """
 
-    cluster: Cluster
+    cluster: WatchedCluster
     on_drain: Callable[[Drain], None]
     say: Callable[[str, str], None]
     _drained: set[tuple[str, str]] = field(default_factory=set)  # node and name
@@ -103,7 +103,9 @@ class RayNotices:
             self.on_drain(Drain(seats[new[0]].host, tuple(new), seconds))
 
 
-def watch(cluster: Cluster, *, on_drain: Callable[[Drain], None], say: Callable[[str, str], None]) -> threading.Event:
+def watch(
+    cluster: WatchedCluster, *, on_drain: Callable[[Drain], None], say: Callable[[str, str], None]
+) -> threading.Event:
     """Ask that cluster from now on, with the arguments of `RayNotices`; the event ends the asking."""
     ended, notices = threading.Event(), RayNotices(cluster, on_drain, say)
 

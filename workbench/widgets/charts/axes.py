@@ -74,10 +74,8 @@ def log_axis(low: float, high: float) -> tuple[alt.Scale, alt.Axis]:
     return alt.Scale(type="log", domain=[low, high], nice=False), alt.Axis(labelExpr=NUMBER, values=ticks, grid=False)
 
 
-def binned(
-    edges: Sequence[float] | Array, counts: Sequence[float] | Array, *, bars: int = BARS
-) -> tuple[Array, Array, bool]:
-    """Edges and counts of at most `bars` bars of equal width, and whether the axis is logarithmic.
+def binned(edges: Sequence[float] | Array, counts: Sequence[float] | Array) -> tuple[Array, Array, bool]:
+    """Edges and counts of at most BARS bars of equal width, and whether the axis is logarithmic.
 
     Bins that are unequal on the axis, or too many, are divided anew as if each were filled evenly. Empty bins at the
     end are dropped, on a logarithmic axis also those at the start; there, a first bin that begins at 0 becomes as wide
@@ -93,7 +91,7 @@ def binned(
         places, parts = np.log(places[filled[0] :]), parts[filled[0] :]
     width = float(np.median(np.diff(places)))
     reach = float(places[-1] - places[0])
-    width *= max(1, math.ceil(reach / width / bars - 1e-6))
+    width *= max(1, math.ceil(reach / width / BARS - 1e-6))
     new = places[0] + width * np.arange(math.ceil(reach / width - 1e-6) + 1)
     below = np.interp(new, places, np.concatenate([[0.0], np.cumsum(parts)]))
     return np.exp(new) if log else new, np.diff(below), log

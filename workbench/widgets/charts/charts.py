@@ -125,8 +125,8 @@ def _alone_layer(
 
 
 def episode_returns(
-    episodes: Series, mean: Series, *, evaluation: Series = EMPTY, evaluation_mean: Series = EMPTY,
-    title: str = "Episode return", axis: Axis = "frames", wide: bool = True, what: str = "return",
+    episodes: Series, mean: Series, *, evaluation: Series, evaluation_mean: Series, title: str, axis: Axis, wide: bool,
+    what: str,
 ) -> Figure:
     """Faint dots, one per episode, and the line of their running mean; also for scores.
 
@@ -163,7 +163,7 @@ def _returns(title: str, axis: Axis, evaluated: bool, wide: bool, what: str) -> 
                       description=f"The {what} of every episode and its running mean over {axis}")
 
 
-def events_strip(events: Events, *, title: str, axis: Axis = "frames") -> Figure:
+def events_strip(events: Events, *, title: str, axis: Axis) -> Figure:
     """One strip with a mark per event, in lanes of similar kinds; a tooltip says what it was."""
     return Figure(title, _events_strip(title, axis), {"events": event_table(events, axis), "span": spanning(None)},
                   row=True, plain=PlainChart("events"))

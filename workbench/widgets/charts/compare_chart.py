@@ -42,7 +42,7 @@ _WHAT_IS_DRAWN_OF_GROUPS = ("'line: mean of the runs; band: lowest to highest' +
 
 def chart(
     curves: Any, tunes: Any, *, names: Sequence[str], metric: str, axis: str, smoothing: float, title: str,
-    bands: bool = False,
+    bands: bool,
 ) -> alt.LayerChart:
     """Per run a faint line of its values and a strong smoothed one, and a triangle on the axis where it was tuned.
 

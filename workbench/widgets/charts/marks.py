@@ -75,11 +75,11 @@ def event_strip(axis: Axis) -> list[alt.Chart]:
     ]
 
 
-def event_rules(axis: Axis) -> alt.Chart:
-    """A layer with a thin grey line per event of the table `events`, for a chart without a strip."""
-    tips = [alt.Tooltip("kind:N", title="event"), alt.Tooltip("message:N", title="what"), x_tip(axis)]
+def event_rules() -> alt.Chart:
+    """A layer over frames with a thin grey line per event of the table `events`, for a chart without a strip."""
+    tips = [alt.Tooltip("kind:N", title="event"), alt.Tooltip("message:N", title="what"), x_tip("frames")]
     events = over_table("events").transform_filter("datum.kind !== 'checkpoint'")
-    return events.mark_rule(strokeDash=[4, 3], color=_GREY).encode(x=x_axis(axis), tooltip=tips)
+    return events.mark_rule(strokeDash=[4, 3], color=_GREY).encode(x=x_axis("frames"), tooltip=tips)
 
 
 def span_layer(axis: Axis) -> alt.Chart:

@@ -15,6 +15,8 @@ from typing import Any
 import anywidget
 import traitlets
 
+from workbench.playing.wall import WallLook
+from workbench.playing.watch import Look
 from workbench.widgets.kernel.refresher import REFRESHER, Actions
 from workbench.widgets.kernel.saved_view import Bundle, Shown
 
@@ -30,6 +32,7 @@ class LiveWidget(anywidget.AnyWidget):  # type: ignore[misc]  # anywidget is not
     """A view that follows a running run."""
 
     label = traitlets.Unicode("Live view").tag(sync=True)
+    _last: Look | WallLook
 
     def __init__(self, title: str) -> None:
         self.title = title
@@ -46,11 +49,6 @@ class LiveWidget(anywidget.AnyWidget):  # type: ignore[misc]  # anywidget is not
     def still(self) -> Bundle:
         """What a saved notebook keeps."""
 
-    @property
-    @abstractmethod
-    def over(self) -> bool:
-        """Whether the run has ended."""
-
     @abstractmethod
     def _look(self) -> Message:
         """Asks the run; returns the news for all pages."""
@@ -58,6 +56,11 @@ class LiveWidget(anywidget.AnyWidget):  # type: ignore[misc]  # anywidget is not
     @abstractmethod
     def _everything(self, view: str | None) -> Message:
         """All that a page needs which has nothing yet."""
+
+    @property
+    def over(self) -> bool:
+        """Whether the run has ended."""
+        return self._last.over
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} of {self.title}>"

@@ -50,11 +50,6 @@ class WallView(LiveWidget):
         self.box = ipywidgets.VBox([self])
 
     @property
-    def over(self) -> bool:
-        """Whether the run has ended."""
-        return self._last.over
-
-    @property
     def opened(self) -> LiveView | None:
         """The live view of the environment that was clicked last, or None."""
         views = [widget for widget in self.box.children if isinstance(widget, LiveView)]

@@ -44,11 +44,6 @@ class LiveView(LiveWidget):
         """The environment's number in its run."""
         return self._watching.env
 
-    @property
-    def over(self) -> bool:
-        """Whether the run has ended."""
-        return self._last.over
-
     def _look(self) -> Message:
         look = self._watching.look()
         with self._lock:

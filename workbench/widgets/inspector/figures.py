@@ -16,7 +16,7 @@ from workbench.running.checkpoint_list import why_written
 from workbench.tables import number, plain
 from workbench.widgets.charts.altair import alt
 from workbench.widgets.charts.axes import NUMBER, READ, Array, Series, along, x_axis, x_tip
-from workbench.widgets.charts.charts import COLOURS, EMPTY, GREY
+from workbench.widgets.charts.charts import COLOURS, GREY
 from workbench.widgets.charts.live import Figure, over_table
 from workbench.widgets.charts.marks import Events, event_rules, event_table, readout, readout_layer
 from workbench.widgets.views.table import Column
@@ -64,7 +64,7 @@ Bins = tuple[Array, Array]  # edges and counts
 
 
 def checkpoint_rows(
-    checkpoints: Sequence[Checkpoint], evaluations: Sequence[LoggedEvaluation], *, best: Checkpoint | None = None
+    checkpoints: Sequence[Checkpoint], evaluations: Sequence[LoggedEvaluation], *, best: Checkpoint | None
 ) -> list[dict[str, Any]]:
     """A row per checkpoint, with the latest of its evaluations; the best one is marked."""
     rows = []
@@ -126,8 +126,8 @@ def _shape(shape: tuple[int, ...]) -> str:
 
 
 def timeline(
-    checkpoints: Sequence[Checkpoint], evaluations: Sequence[LoggedEvaluation], *, chosen: Sequence[Checkpoint] = (),
-    mean: Series = EMPTY, events: Events = (), best: Checkpoint | None = None,
+    checkpoints: Sequence[Checkpoint], evaluations: Sequence[LoggedEvaluation], *, chosen: Sequence[Checkpoint],
+    mean: Series, events: Events, best: Checkpoint | None,
 ) -> Figure:
     """A diamond per checkpoint at its return, over the run's mean return, with a ring at the `best` one; evaluations
     with their intervals as bars; a vertical line at each `chosen` checkpoint."""
@@ -185,7 +185,7 @@ def _timeline() -> alt.LayerChart:
     ring = _over("best").encode(x=x, y=y)
     ringed = [ring.mark_point(shape="circle", size=330, strokeWidth=2.5, color=COLOURS[0], opacity=1),
               ring.mark_text(dy=-17, fontSize=12, fontWeight="bold").encode(text=alt.value("best"))]
-    over = [*ringed, here, readout_layer(["mean return"], "frames"), event_rules("frames")]  # colours of other meaning
+    over = [*ringed, here, readout_layer(["mean return"], "frames"), event_rules()]  # colours of other meaning
     chart = alt.layer(alt.layer(*layers), *over).resolve_scale(color="independent")
     return chart.properties(title="Checkpoints and evaluations", description=(
         "The mean return of training over frames, a diamond per checkpoint, and evaluations with their 95 % "

@@ -19,6 +19,7 @@ import html
 import threading
 import time
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import ipywidgets
@@ -112,17 +113,16 @@ class CheckpointInspector:
         self.view.observe(self._looked_at, names="_view_count")
 
     def _task_forms(self) -> dict[str, TaskForm]:
-        seed = whole("seed", 0, 0, 2**31 - 1), whole("seed", 0, 0, 2**31 - 1)
-        greedy = box("likeliest action", True), box("likeliest action", True)
+        seed, steps = partial(whole, "seed", 0, 0, 2**31 - 1), partial(whole, "steps at most", MAX_STEPS, 1, 10_000_000)
+        greedy = partial(box, "likeliest action", True)
         return {
             "evaluate": TaskForm(
                 "evaluate", "Evaluate",
-                {"episodes": whole("episodes", 10, 1, MAX_EPISODES), "seed": seed[0], "greedy": greedy[0]},
+                {"episodes": whole("episodes", 10, 1, MAX_EPISODES), "seed": seed(), "greedy": greedy()},
                 self._evaluate, tooltip="play whole episodes; their mean return with its confidence interval"),
             "play": TaskForm(
-                "play", "Play",
-                {"seed": seed[1], "steps": whole("steps at most", MAX_STEPS, 1, 10_000_000), "greedy": greedy[1]},
-                self._play, tooltip="watch an episode; two checkpoints side by side on the same seed"),
+                "play", "Play", {"seed": seed(), "steps": steps(), "greedy": greedy()}, self._play,
+                tooltip="watch an episode; two checkpoints side by side on the same seed"),
             "fork": TaskForm(
                 "fork", "Fork from here",
                 {"name": text("name", "the first free one", "220px"),
@@ -135,9 +135,8 @@ class CheckpointInspector:
                  "replay": box("with its replay", False)},
                 self._export, tooltip="copy the checkpoint to a folder, or into a .zip"),
             "record": TaskForm(
-                "record", "Record a film",
-                {"seed": whole("seed", 0, 0, 2**31 - 1), "steps": whole("steps at most", MAX_STEPS, 1, 10_000_000)},
-                self._record, tooltip="play an episode with the checkpoint under the cursor, and keep it"),
+                "record", "Record a film", {"seed": seed(), "steps": steps()}, self._record,
+                tooltip="play an episode with the checkpoint under the cursor, and keep it"),
         }  # fmt: skip
 
     def refresh(self) -> None:

@@ -27,7 +27,7 @@ class TaskForm:
 
     def __init__(
         self, name: str, title: str, fields: Mapping[str, Any], ask: Callable[[], tuple[str, Callable[[], str]]], *,
-        tooltip: str = "",
+        tooltip: str,
     ) -> None:
         """Builds the widgets.
 
@@ -37,7 +37,7 @@ class TaskForm:
         """
         self.fields, self._ask, self._actions, self._lock = dict(fields), ask, Actions(), threading.Lock()
         self._busy, self._since, self._words = False, 0.0, ""
-        self.button = ipywidgets.Button(description=title, tooltip=tooltip or title, layout={"width": "auto"})
+        self.button = ipywidgets.Button(description=title, tooltip=tooltip, layout={"width": "auto"})
         self.button.add_class(f"workbench-inspector-{name}")
         self.message = ipywidgets.HTML()
         self.message.add_class(f"workbench-inspector-{name}-message")

@@ -83,7 +83,7 @@ class Curve(anywidget.AnyWidget):  # type: ignore[misc]  # anywidget is not type
             self.send({**content, "view": view}, buffers)
 
 
-class Film:
+class CheckpointFilm:
     """A few frames of the stored rollout that is nearest to a checkpoint, and its player.
 
     Attributes:
@@ -158,7 +158,7 @@ class TimeMachine:
     def __init__(self, owner: Owner, *more: Any, on_moved: Callable[[str], None]) -> None:
         self._owner = owner
         self.curve = Curve(label=f"Time machine of {owner.name}", on_moved=on_moved)
-        self.film = Film(owner, *more)
+        self.film = CheckpointFilm(owner, *more)
         self.view = ipywidgets.VBox([self.curve, self.film.view])
         self.view.add_class("workbench-inspector-time")
 

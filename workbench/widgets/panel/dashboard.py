@@ -30,7 +30,7 @@ LOSSES = {"loss": "total", "policy_loss": "policy", "baseline_loss": "baseline",
           "temperature_loss": "temperature"}
 RETURNS = ("episode_return", "episode_return_mean", "evaluation_return", "evaluation_return_mean")
 SCORES = tuple(name.replace("return", "score") for name in RETURNS)  # beside rewards that are shaped
-Draw = Callable[[Snapshot, str, Axis], Figure]
+Draw = Callable[[Snapshot, str, Axis], Figure | None]
 
 
 @dataclass(frozen=True)
@@ -38,7 +38,8 @@ class Slot:
     """Place for one chart.
 
     Attributes:
-        series, histograms: names in the run's metrics; one of them is enough to draw the chart.
+        series, histograms: names in the run's metrics; one of them is enough to draw the chart. Without any, `draw`
+            itself says by None whether there is something to draw.
         draw: draws the figure of a snapshot that has one of them.
         awaited: says what the chart waits for; None, or "" from it: the chart is left out until then.
         group: heading of the section that a person opens to see the chart; "": always shown.
@@ -53,7 +54,8 @@ class Slot:
 
     def figure(self, now: Snapshot, axis: Axis) -> Figure | None:
         """The figure, or an empty one with the reason; None if the chart is left out."""
-        if any(name in now.series for name in self.series) or any(name in now.histograms for name in self.histograms):
+        names = (*self.series, *self.histograms)
+        if not names or any(name in now.series or name in now.histograms for name in names):
             return self.draw(now, self.title, axis)
         if self.awaited is None or not (reason := self.awaited(now)):
             return None
@@ -107,7 +109,7 @@ def _returns(
                                   title=title, axis=axis, wide=wide, what=what)
 
 
-def _losses(now: Snapshot, title: str, axis: Axis) -> Figure:
+def _losses(now: Snapshot, title: str, axis: Axis) -> Figure | None:
     """A loss and its parts; or, on a logarithmic axis, a loss of values and the TD errors, whose magnitude differs."""
     if "td_error" in now.series:
         of_values = "critic_loss" if "critic_loss" in now.series else "loss"
@@ -126,7 +128,7 @@ def _lines(labels: dict[str, str], **how: bool) -> Draw:
     return draw
 
 
-def _speed(now: Snapshot, title: str, axis: Axis) -> Figure:
+def _speed(now: Snapshot, title: str, axis: Axis) -> Figure | None:
     """Lines of frames and steps per second; one line where each step is one frame."""
     if now.status.steps_are_frames and "frames_per_second" in now.series:
         series = {"frames/s = steps/s": now.series["frames_per_second"]}
@@ -175,25 +177,20 @@ def _before_policy(now: Snapshot, *, of_values: bool) -> str:
     return _before_losses(now) if of_values == has_replay and "loss" not in now.series else ""
 
 
-class _Events(Slot):
+def _events(now: Snapshot, title: str, axis: Axis) -> Figure:
     """The strip of events, which is there from the beginning."""
-
-    def figure(self, now: Snapshot, axis: Axis) -> Figure | None:
-        return charts.events_strip(now.events, title=self.title, axis=axis)
+    return charts.events_strip(now.events, title=title, axis=axis)
 
 
-class _Bottleneck(Slot):
+def _bottleneck(now: Snapshot, title: str, axis: Axis) -> Figure | None:
     """The shares of time, which come from the status and not from the metrics."""
-
-    def figure(self, now: Snapshot, axis: Axis) -> Figure | None:
-        shares = now.status.bottleneck
-        if not shares:
-            return None
-        stands = now.status.alive and now.status.state != "training"
-        if stands or not any(shares.values()):
-            why = f"the run is {now.status.state}" if stands else "no measurement yet"
-            return charts.nothing(why, title=self.title)
-        return charts.bottleneck(shares, title=self.title)
+    shares = now.status.bottleneck
+    if not shares:
+        return None
+    stands = now.status.alive and now.status.state != "training"
+    if stands or not any(shares.values()):
+        return charts.nothing(f"the run is {now.status.state}" if stands else "no measurement yet", title=title)
+    return charts.bottleneck(shares, title=title)
 
 
 class _AndOwn:
@@ -210,12 +207,10 @@ class _AndOwn:
         return name in SERIES or name not in self._of_every
 
 
-class _Own(Slot):
+def _own(now: Snapshot, title: str, axis: Axis) -> Figure | None:
     """What an algorithm that a user wrote says of itself, beyond what other charts show."""
-
-    def figure(self, now: Snapshot, axis: Axis) -> Figure | None:
-        own = {name: rows for name, rows in now.series.items() if name not in SERIES}
-        return charts.lines(own, title=self.title, axis=axis) if own else None
+    own = {name: rows for name, rows in now.series.items() if name not in SERIES}
+    return charts.lines(own, title=title, axis=axis) if own else None
 
 
 def _of(title: str, labels: dict[str, str], *, group: str = "", **how: bool) -> Slot:
@@ -240,8 +235,8 @@ SLOTS = {
                     awaited=partial(_before_policy, of_values=False)),
     "q_value": Slot("Q-value of actions taken", _lines({"q_value": "Q-value"}), ("q_value",),
                     awaited=partial(_before_policy, of_values=True)),
-    "own": _Own("Your algorithm", _lines({})),
-    "events": _Events("Events", _lines({})),
+    "own": Slot("Your algorithm", _own),
+    "events": Slot("Events", _events),
     "policy_lag": _shape("Policy lag", "policy_lag", "updates between acting and learning"),
     "learning_rate": _of("Learning rate", {"learning_rate": "learning rate"}, log=True, stepped=True, group=LEARNING),
     "kl": _of("KL to the acting policy (nats)", {"kl": "KL"}, zero=True, group=LEARNING),
@@ -252,7 +247,7 @@ SLOTS = {
     "td_error": _shape("TD error", "td_error", "size |δ| of the error of a step"),
     "priority": _shape("Priorities", "priority", "priority of an unroll in the replay"),
     "sample_age": _shape("Age of samples", "sample_age", "steps between arrival and use"),
-    "bottleneck": _Bottleneck("Where the time goes", _lines({}), group=SYSTEM),
+    "bottleneck": Slot("Where the time goes", _bottleneck, group=SYSTEM),
     "life": Slot("An observation's life", _life, tuple(LIFE), group=SYSTEM),
     "batches": _of("Batch and queue fill", {"batch_fill": "batch", "queue_occupancy": "queue"}, share=True,
                    group=SYSTEM),

@@ -20,7 +20,7 @@ from workbench.widgets.panel.next_steps import NextSteps
 from workbench.widgets.panel.snapshot import Snapshot
 from workbench.widgets.panel.tuning.advice import AdviceLine
 from workbench.widgets.panel.tuning.control_grid import ControlGrid
-from workbench.widgets.panel.tuning.controls import Control, SharedStyles
+from workbench.widgets.panel.tuning.controls import FieldControl, SharedStyles
 from workbench.widgets.panel.tuning.tuning_history import TuningHistory
 
 if TYPE_CHECKING:
@@ -50,7 +50,7 @@ class PanelView:
         self.next_steps = NextSteps(run, on_resume=callbacks.resumed)
         styles = SharedStyles()
         self.controls = {
-            field: Control(setting, config.value(field), callbacks.change, undo=callbacks.take_back, styles=styles)
+            field: FieldControl(setting, config.value(field), callbacks.change, undo=callbacks.take_back, styles=styles)
             for field, setting in config.all_settings().items() if setting.live or field == "actors"
         }
         self.grid = ControlGrid(config.all_settings(), self.controls, styles)

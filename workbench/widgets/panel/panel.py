@@ -94,7 +94,7 @@ class RunPanel:
         self._draw_task = _PeriodicTask(lambda: self._step(self._draw_if_new), DRAW_PERIOD_S)
         self._picture_task = _PeriodicTask(lambda: self._step(self._save_picture_if_new), PICTURE_PERIOD_S)
         self._end_task = _PeriodicTask(self._check_end, END_PERIOD_S)
-        commands = PanelCommands(run, lambda draw: self._refresh_quietly(draw=draw), lambda: self._start_tasks())
+        commands = PanelCommands(run, self._refresh_quietly, self._start_tasks)
         self.parts = commands.view = PanelView(
             self._directory.name, self._read_config(), self._history, callbacks=commands, run=run,
             on_pull=self._on_pull)
@@ -219,7 +219,7 @@ class RunPanel:
         now = Snapshot(self._directory.name, self._config, self._status)
         return {"text/html": static_render.page(now, ""), "text/plain": static_render.text(now)}
 
-    def _refresh_quietly(self, *, draw: bool = False) -> None:
+    def _refresh_quietly(self, draw: bool) -> None:
         try:
             self.refresh(draw=draw)
         except Exception as error:  # the run's directory may be gone
@@ -310,7 +310,7 @@ class RunPanel:
             return
         if self._lock.acquire(blocking=False):  # else another thread refreshes the panel now
             try:
-                self._refresh_quietly(draw=True)
+                self._refresh_quietly(True)
             finally:
                 self._lock.release()
         if only_answers:

@@ -29,7 +29,6 @@ class Film:
         note: what was left out, in a sentence; "": nothing.
     """
 
-    rollout: Rollout
     message: dict[str, Any]
     buffers: list[bytes]
     note: str = ""
@@ -70,7 +69,7 @@ def fitted(rollout: Rollout, bytes_left: int) -> Film | None:
     if sum(map(len, buffers)) > bytes_left:
         return None
     note = f"So that this file stays small, {' and '.join(notes)}." if notes else ""
-    return Film(rollout, message, buffers, note)
+    return Film(message, buffers, note)
 
 
 def _pictures(rollout: Rollout, bytes_left: int) -> tuple[str, list[bytes], list[str]]:

@@ -165,14 +165,11 @@ class Comparison:
             return str(vl_convert.vegalite_to_svg(spec)).encode()
         if suffix == ".json":
             return json.dumps(spec, indent=1).encode()
-        return _page(self._title, spec, self._table()).encode()
+        return _page(self._title, spec, _html_table(self.differences)).encode()
 
     def _spec(self) -> dict[str, Any]:
         with alt.data_transformers.enable("default"):  # the notebook may have chosen another
             return dict(self.chart.to_dict())
-
-    def _table(self) -> str:
-        return _html_table(self.differences)
 
     # --- in a notebook ------------------------------------------------------------------------------------------
 
@@ -187,7 +184,7 @@ class Comparison:
         charts.show({"comparison": self._figure(self)})
         charts.layout = {"flex": "3 1 520px", "min_width": "0"}
         place = {"flex": "1 1 320px", "overflow": "auto", "margin": "0 0 0 12px"}
-        beside = ipywidgets.HTML(self._table(), layout=place, tabbable=True)  # it scrolls
+        beside = ipywidgets.HTML(_html_table(self.differences), layout=place, tabbable=True)  # it scrolls
         box = ipywidgets.Box([charts, beside], layout={"flex_flow": "row wrap", "align_items": "flex-start"})
         box.add_class("workbench-compare")
         return box
@@ -213,7 +210,7 @@ class Comparison:
         image = base64.b64encode(static_render.picture(spec)).decode()
         alternative = html.escape(f"{self._title}: {', '.join(self.runs)}")
         page = tables.output(f'<img alt="{alternative}" style="max-width:100%;width:760px" '
-                             f'src="data:image/png;base64,{image}">{self._table()}', tables.SMALL)
+                             f'src="data:image/png;base64,{image}">{_html_table(self.differences)}', tables.SMALL)
         text = f"{self!r}\n{self.differences.map(str).to_string()}"  # pandas would write 1e-08 as 0.0
         return {"text/html": page, "image/png": image, "text/plain": text}
 

@@ -29,7 +29,7 @@ _SHORTEST_TIMEOUT_MS = 0.1
 
 
 @dataclass(frozen=True)
-class Advice:
+class FieldAdvice:
     """A remedy.
 
     Attributes:
@@ -54,7 +54,7 @@ class Advice:
         return high is not None and self.value <= high
 
 
-def advice(now: Snapshot) -> Advice | None:
+def advice(now: Snapshot) -> FieldAdvice | None:
     """What would make the run faster; None if nothing is known that would, or if it does not train."""
     parts = now.status.bottleneck
     limiting = limit(parts) if now.status.state == "training" and not now.ended else ""
@@ -64,45 +64,45 @@ def advice(now: Snapshot) -> Advice | None:
     return latest if latest is not None and latest.possible(now.config) else None
 
 
-def _of_inference(now: Snapshot, share: str) -> Advice:
+def _of_inference(now: Snapshot, share: str) -> FieldAdvice:
     config = now.config
     environments = config.environments() // config.learners
     batch = config.max_batch or max(1, environments // 2)
     if batch < environments:
         larger = min(2 * batch, environments)
-        return Advice(
+        return FieldAdvice(
             f"The network chooses actions {share}, for at most {batch} environments at once, and the others wait. "
             f"Batches of up to {larger} environments would take little longer.", "max_batch", larger)
-    return Advice(
+    return FieldAdvice(
         f"The network chooses actions {share}, for all environments at once. More environments per actor would make "
         "batches larger; their number is fixed in a run, but a fork would go on from here with it:",
         "envs_per_actor", 2 * config.envs_per_actor, live=False)
 
 
-def _of_batch_wait(now: Snapshot, share: str) -> Advice | None:
+def _of_batch_wait(now: Snapshot, share: str) -> FieldAdvice | None:
     timeout_ms = now.config.batch_timeout_ms
-    return None if timeout_ms <= _SHORTEST_TIMEOUT_MS else Advice(
+    return None if timeout_ms <= _SHORTEST_TIMEOUT_MS else FieldAdvice(
         f"Environments wait {share} for others, since the network chooses actions for many at once. A batch that is "
         f"not full would start after {readable(timeout_ms / 2)} ms instead of {readable(timeout_ms)} ms.",
         "batch_timeout_ms", timeout_ms / 2)
 
 
-def _of_environments(now: Snapshot, share: str) -> Advice:
-    return Advice(
+def _of_environments(now: Snapshot, share: str) -> FieldAdvice:
+    return FieldAdvice(
         f"The actors step environments {share}, and the learner waits for them. One more actor would step more of them "
         "at once, if the machine has a core for it.", "actors", now.config.actors + 1)
 
 
-def _of_training(now: Snapshot, share: str) -> Advice | None:
+def _of_training(now: Snapshot, share: str) -> FieldAdvice | None:
     if now.status.device in ("", "cpu"):
-        return Advice(f"{now.status.hint[0].upper()}{now.status.hint[1:]}.") if now.status.hint else None
-    return Advice(
+        return FieldAdvice(f"{now.status.hint[0].upper()}{now.status.hint[1:]}.") if now.status.hint else None
+    return FieldAdvice(
         f"The network is trained {share}, so acting waits for it. Larger updates use the {now.status.device} device "
         "better; batch_size is fixed in a run, but a fork would go on from here with it:",
         "batch_size", 2 * int(now.config.hyperparameters.batch_size), live=False)
 
 
-_REMEDIES: Mapping[str, Callable[[Snapshot, str], Advice | None]] = {
+_REMEDIES: Mapping[str, Callable[[Snapshot, str], FieldAdvice | None]] = {
     "inference": _of_inference, "batch_wait": _of_batch_wait, "environments": _of_environments,
     "training": _of_training,
 }
@@ -117,7 +117,7 @@ class AdviceLine:
     """
 
     def __init__(self, on_apply: Callable[[str, Any], None]) -> None:
-        self._advice: Advice | None = None
+        self._advice: FieldAdvice | None = None
         self._on_apply, self._kept_until = on_apply, 0.0
         self._text = ipywidgets.HTML()
         self._text.add_class("workbench-advice-text")
@@ -137,7 +137,7 @@ class AdviceLine:
         self._draw(latest, now.name)
         self.view.layout.display = "none" if now.ended else ""
 
-    def _draw(self, latest: Advice | None, name: str) -> None:
+    def _draw(self, latest: FieldAdvice | None, name: str) -> None:
         self._advice = latest
         sentence = html.escape(latest.sentence) if latest else ""
         line = _fork(latest, name) if latest and latest.field and not latest.live else ""
@@ -154,5 +154,5 @@ class AdviceLine:
             self._on_apply(self._advice.field, self._advice.value)
 
 
-def _fork(latest: Advice, name: str) -> str:
+def _fork(latest: FieldAdvice, name: str) -> str:
     return f"wb.attach({name!r}).fork({latest.field}={latest.value})"

@@ -9,7 +9,7 @@ import ipywidgets
 
 from workbench.config import Setting
 from workbench.config.settings import in_groups
-from workbench.widgets.panel.tuning.controls import Control, SharedStyles
+from workbench.widgets.panel.tuning.controls import FieldControl, SharedStyles
 
 _HIDDEN = "workbench-hidden"
 
@@ -23,7 +23,9 @@ class ControlGrid:
         changed_only: shows only the fields that are not at their default, or that were changed in this run.
     """
 
-    def __init__(self, settings: Mapping[str, Setting], controls: Mapping[str, Control], styles: SharedStyles) -> None:
+    def __init__(
+        self, settings: Mapping[str, Setting], controls: Mapping[str, FieldControl], styles: SharedStyles
+    ) -> None:
         self._settings, self._controls, self._changed = settings, controls, set[str]()
         self.search = styles.widget(
             ipywidgets.Text, "workbench-search", description="search", tooltip="show the fields that have these words",

@@ -54,7 +54,7 @@ class SharedStyles:
         return widget
 
 
-class Control:
+class FieldControl:
     """The widgets of one live setting.
 
     Attributes:

@@ -12,7 +12,6 @@ import json
 import secrets
 from collections.abc import Iterator
 from contextlib import contextmanager
-from pathlib import Path
 from typing import Any
 
 from workbench.metrics import MetricsReader
@@ -24,7 +23,7 @@ from workbench.trackers.unsent import HistoryPlace, batch
 _LARGEST_BATCH = 2**28  # bytes
 
 
-class Follower:
+class HistorySender:
     """One tracker of one run. Not for several processes at once: `alone` guards that.
 
     Attributes:
@@ -35,7 +34,7 @@ class Follower:
     def __init__(self, run: RunDirectory, name: str, tracker: Tracker) -> None:
         self._run, self._tracker = run, tracker
         self._reader = MetricsReader(run.metrics)
-        self._record, self._batch = _paths(run, name)
+        self._record, self._batch = run.trackers / f"{name}.json", run.trackers / f"{name}.batch.json"
         make_private(self._record.parent)
         stored = read_record(self._record) if self._record.exists() else {}
         self._identity = str(stored.get("identity") or f"{run.name}-{secrets.token_hex(4)}")
@@ -74,10 +73,6 @@ class Follower:
 
     def _remember(self, place: HistoryPlace) -> None:
         write_record(self._record, {"identity": self._identity, **dataclasses.asdict(place)})
-
-
-def _paths(run: RunDirectory, name: str) -> tuple[Path, Path]:
-    return run.trackers / f"{name}.json", run.trackers / f"{name}.batch.json"
 
 
 @contextmanager
