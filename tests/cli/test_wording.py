@@ -147,7 +147,7 @@ def test_a_narrow_terminal_has_room_for_the_return(home: Path) -> None:
     table = wb.runs()
     assert all(word in repr(table) for word in ("mean return", "-20", "algorithm", "vtrace"))
     narrow = table.text(65).splitlines()
-    assert max(map(len, narrow)) <= 65 and narrow[-1] == "(a wider terminal shows age, algorithm)"
+    assert max(map(len, narrow)) <= 65 and narrow[-1] == "(a wider terminal shows steps/s, age, algorithm)"
     assert "mean return" in narrow[0] and "-20" in narrow[1] and "ALE/Pong-v5" in narrow[1]
 
 

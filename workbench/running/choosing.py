@@ -118,7 +118,7 @@ def _run_of(name: str | Path) -> RunDirectory:
         raise InvalidInput(f"{path} is packed. Unzip it, and give the folder.")
     if path.suffix.lower() == ".onnx" and path.is_file():
         raise InvalidInput(f"{path} is a network for other programs, and its card, {path.with_suffix('.md').name}, has "
-                           "code that acts by it. Give the run, or a folder of wb.export_policy.")
+                           "code that acts by it. Give the run, or a folder: wb.export_policy(run, target='policy').")
     if path.is_absolute() and not os.path.exists(path / "run.json"):
         raise InvalidInput(f"there is no checkpoint in {path}. Give a run, its name, or the folder of one of its "
                            "checkpoints, such as run.checkpoints[-1].path.")

@@ -37,7 +37,8 @@ class RunSummary:
     problem: str = ""
 
 
-_FRAMES, _SPEED, _RETURN = (FACTS[name] for name in ("frames", "frames_per_second", "episode_return"))
+_FRAMES, _SPEED, _STEPS, _RETURN = (
+    FACTS[name] for name in ("frames", "frames_per_second", "steps_per_second", "episode_return"))
 _COLUMNS: Columns = {  # most important first: a narrow terminal has no room for the last ones
     "name": lambda row: row.name,
     "state": lambda row: row.state,
@@ -45,6 +46,7 @@ _COLUMNS: Columns = {  # most important first: a narrow terminal has no room for
     _FRAMES.title: lambda row: "" if row.problem else _FRAMES.written(row.frames),
     _SPEED.title: lambda row: _SPEED.written(row.frames_per_second or "—") if row.state == "training" else "",
     "environment": lambda row: row.environment,
+    _STEPS.title: lambda row: _STEPS.written(row.steps_per_second or "—") if row.state == "training" else "",
     "age": lambda row: duration(row.age_s) if row.created else "",
     "algorithm": lambda row: row.algorithm,
 }

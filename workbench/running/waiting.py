@@ -126,7 +126,8 @@ def _facts(status: RunStatus, unit: str) -> Iterator[str]:
     """What a bar of that unit says of the run, most important first."""
     if status.state != "training":
         yield status.state
-    names = ("episode_return", "evaluation_return", "frames_per_second", *(["frames"] if unit != "frames" else []))
+    names = ("episode_return", "evaluation_return", "frames_per_second",
+             *(["steps_per_second"] if not status.steps_are_frames else []), *(["frames"] if unit != "frames" else []))
     yield from (fact for name in names if (fact := FACTS[name].said(status)))
     if status.replay_unrolls != status.replay_capacity:
         yield FACTS["replay"].said(status)
