@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,7 @@ import pytest
 import workbench as wb
 from tests.conftest import SMALL, eventually
 from workbench.errors import EnvironmentFailed, InvalidInput, UnknownName
+from workbench.running import starting
 
 
 def short(env: gymnasium.Env) -> gymnasium.Env:
@@ -86,3 +88,14 @@ def test_a_run_is_launched_with_its_preset_and_a_fork_keeps_it(home: Path) -> No
     fork.stop()
     record = json.loads(fork.directory.record.read_text())
     assert record["preset"] == "minigrid" and record["config"]["network"] == "small-cnn-lstm"
+
+
+def test_a_wrapper_with_running_means_is_launched_with_a_word_on_where_they_are_not(
+    home: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    wrappers = [partial(gymnasium.wrappers.NormalizeObservation, epsilon=1e-6), gymnasium.wrappers.NormalizeReward]
+    for given, words in ((wrappers, "NormalizeObservation and NormalizeReward: each environment keeps running means"),
+                         ([Doubled], "")):
+        starting.checked_config("CartPole-v1", "vtrace", None, None, given, {})
+        said = capsys.readouterr().out
+        assert (words in said) if words else "running means" not in said
