@@ -70,8 +70,8 @@ def checked_config(
     wrapped = Wrapped(factory, checked_wrappers(wrappers))
     config = RunConfig.build(label, algorithm=name, own_algorithm=own, wrappers=wrapped.names, **fields)
     if learnt := [one for one in wrapped.names.split(", ") if one in _WITH_RUNNING_MEANS]:
-        notify(f"{' and '.join(learnt)}: each environment keeps running means of its own, which no checkpoint has, so an "
-               "evaluation, a rollout and a resumed run begin without them, and are not what was trained in. "
+        notify(f"{' and '.join(learnt)}: each environment keeps running means of its own, which no checkpoint has, so "
+               "an evaluation, a rollout and a resumed run begin without them, and are not what was trained in. "
                "normalize_observations=True and normalize_rewards=True, without the wrapper, keep them.")
     if factory is None:
         environments.check_name(label, config.environment_options)
