@@ -12,8 +12,10 @@ import workbench as wb
 from tests.cli.test_commands import exit_code
 from tests.widgets import recorded
 from workbench.cli.wording import CALL, in_commands
-from workbench.config import RunConfig, unknown_field
+from workbench.config import ALGORITHMS, RunConfig, unknown_field
 from workbench.errors import RunNotAlive, UnknownName
+from workbench.metrics import meanings
+from workbench.metrics.meanings import described
 
 WITHOUT_COMMAND = (  # beginnings of calls, and of file names
     "run.checkpoint", "run.dashboard", "run.events", "run.ipynb", "run.json", "run.metric", "run.path",
@@ -163,3 +165,18 @@ def test_stopping_a_run_that_has_ended_is_said_in_one_sentence(
     assert notice == sentence and out.startswith("typed: stopped")
     assert wb.attach("typed").stop().state == "stopped"
     assert capsys.readouterr().out == sentence
+
+
+@pytest.mark.parametrize(("name", "said"), [
+    ("total_timesteps", r"Did you mean 'total_frames'\? It counts frames: each step of an Atari game is four"),
+    ("buffer_size", r"buffer_size \(replay_size here\) is a field of 'r2d2' and 'sac', and not of .*'ppo'"),
+    ("burn_in", "burn_in is a field of 'bc' and 'r2d2', and not of this run's algorithm"),
+])
+def test_a_word_of_another_library_is_told_with_its_unit_and_its_algorithm(name: str, said: str) -> None:
+    with pytest.raises(UnknownName, match=said):
+        RunConfig.build("CartPole-v1", algorithm="ppo", **{name: 5})
+
+
+def test_metrics_have_the_names_of_other_libraries_too() -> None:
+    known = set().union(*(described(config) for config in ALGORITHMS.values()))
+    assert {name for name in meanings.SYNONYMS.values()} <= known | {"episode_score", "episode_score_mean"}

@@ -270,3 +270,14 @@ def test_an_ending_that_passes_is_tried_again_and_said_once(
     said = [event["message"] for event in MetricsReader(run.metrics).events() if event["kind"] == "error"]
     assert said == ["learner ended with StorageFailed: another learner of run still lives after 12 s"]
     assert supervisor._outcome is None
+
+
+def test_a_run_that_ends_before_its_first_update_says_that_it_has_learnt_nothing(
+    supervisor: Supervisor, learner: Learner, run: RunDirectory
+) -> None:
+    learner.told |= {"state": "finished", "updates": 0}
+    supervisor._poll_learner()
+    child = ThisMachine(run, keep_open=0).learner(0, threads=1)
+    supervisor._after_ending(EndedChild(child, None, ProcessEnding(0, None, 1, first=True)))
+    assert supervisor._outcome is not None and supervisor._outcome.state == "finished"
+    assert "before the first update, so that nothing was learnt. Give more frames" in supervisor._outcome.message

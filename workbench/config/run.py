@@ -75,7 +75,8 @@ class RunConfig(NamesNearest):
                                    "run whose newest one does; None: all agents learn")
     opponent_agents: int = setting(0, "agents of each game that the opponent plays, its last ones; 0: half of them",
                                    unit="agents", low=0, high=1024)
-    seed: int = setting(0, "seed of environments, network and sampling", low=0, high=2**31 - 1)
+    seed: int = setting(0, "seed of environments, network and sampling; processes run side by side, so that only "
+                        "exact_resume_updates repeats a run exactly", low=0, high=2**31 - 1)
     launcher: str = setting("local", "where the run's processes live, such as local, inline, ray, colab")
     address: str | None = setting(None, "of the Ray cluster: auto, HOST:PORT or ray://HOST:PORT; None: none, or auto")
     ports: str = setting("", "port, or range of ports such as 7000-7015, on which the run listens for its other "
@@ -331,9 +332,13 @@ def unknown_field(
     name: object, known_names: Iterable[str], remedy: str = "", *, algorithm: str = DEFAULT
 ) -> UnknownName:
     """The error for `name`, which is none of the known names of the fields of a run of `algorithm`."""
-    names = list(known_names)
-    others = [f"{other!r}" for other, config in ALGORITHMS.items() if name in settings(config)]
-    if others and not {*SYNONYMS.get(str(name), ())} & {*names}:
-        return UnknownName(f"{name} is a field of {' and '.join(others)}, and not of this run's algorithm, "
+    names, meant = list(known_names), SYNONYMS.get(str(name), [])
+    wanted = {name, *meant}
+    others = [f"{other!r}" for other, config in ALGORITHMS.items() if wanted & {*settings(config)}]
+    if others and not {*meant} & {*names}:
+        other = f" ({meant[0]} here)" if meant else ""
+        return UnknownName(f"{name}{other} is a field of {' and '.join(others)}, and not of this run's algorithm, "
                            f"{algorithm!r}. A run that has it: wb.launch(..., algorithm={others[0]}).")
-    return UnknownName.among("hyperparameter", name, names, remedy, SYNONYMS)
+    if "steps" in str(name) and "total_frames" in meant:
+        remedy = f"It counts frames: each step of an Atari game is four, unless frame_skip says otherwise. {remedy}"
+    return UnknownName.among("hyperparameter", name, names, remedy.rstrip(), SYNONYMS)

@@ -136,7 +136,8 @@ def with_default(base: type, name: str, default: Any, **more: Any) -> Any:
 _ELSEWHERE = {
     "envs_per_actor": "n_envs num_envs num_envs_per_worker num_envs_per_env_runner",
     "actors": "workers num_workers num_env_runners", "environment_options": "env_kwargs",
-    "frame_stack": "env_framestack", "total_frames": "timesteps total_timesteps train_for_env_steps", "device": "cuda",
+    "frame_stack": "env_framestack", "total_frames": "timesteps total_timesteps total_steps train_for_env_steps",
+    "target_return": "reward_threshold stop_reward", "device": "cuda",
     "track": "with_wandb", "network": "hidden_size hidden_sizes net_arch policy_kwargs policy use_rnn",
     "lstm_size": "rnn_size",
     "unroll_length": "rollout num_steps n_steps rollout_fragment_length", "discount": "gamma",
@@ -147,6 +148,7 @@ _ELSEWHERE = {
     "baseline_cost": "vf_coef value_loss_coeff vf_loss_coeff", "lambda_": "gae_lambda",
     "clip": "clip_range clip_coef clip_param ppo_clip_ratio", "value_clip": "clip_range_vf clip_vloss",
     "epochs": "n_epochs update_epochs num_epochs", "minibatches": "num_minibatches",
+    "normalize_observations": "norm_obs normalize_input", "normalize_rewards": "norm_reward normalize_returns",
     "normalize_advantages": "norm_adv normalize_advantage", "replay_size": "buffer_size",
     "replay_min_size": "learning_starts", "replay_ratio": "gradient_steps train_freq",
     "target_update_period": "tau target_update_interval target_network_frequency",

@@ -145,6 +145,11 @@ SYNONYMS = {
     **dict.fromkeys(("fps", "time/fps"), "frames_per_second"),
     **dict.fromkeys(("sps", "charts/SPS"), "steps_per_second"),
     **dict.fromkeys(("lr", "train/learning_rate"), "learning_rate"),
+    **dict.fromkeys(("value_loss", "vf_loss", "critic_loss", "train/value_loss", "losses/value_loss"), "baseline_loss"),
+    **dict.fromkeys(("pg_loss", "actor_loss", "policy_gradient_loss", "losses/policy_loss"), "policy_loss"),
+    **dict.fromkeys(("ep_len_mean", "rollout/ep_len_mean", "episodic_length"), "episode_length"),
+    **dict.fromkeys(("approx_kl", "train/approx_kl", "losses/approx_kl"), "kl"), "clipfrac": "clip_fraction",
+    **dict.fromkeys(("is_success", "success", "success_rate", "rollout/success_rate"), "episode_score_mean"),
 }  # what people and other libraries call a metric
 
 

@@ -342,7 +342,9 @@ class Supervisor:
         if not self._endings.note(ended):
             return
         if ended.index is None and ending.code == 0 and self._has_reached_total():
-            self.end(Outcome("finished", f"reached total_frames={self.config.total_frames}"))
+            untrained = "" if self._tracker.progress.updates else (
+                " before the first update, so that nothing was learnt. Give more frames, or smaller batches")
+            self.end(Outcome("finished", f"reached total_frames={self.config.total_frames}{untrained}"))
         elif self._endings.is_hopeless(ended, starting=self.state == "starting"):
             self.end(failure(ended))
         else:
