@@ -207,7 +207,7 @@ def test_an_export_takes_no_file_along_that_took_the_place_of_the_description(
     if path.suffix:
         with zipfile.ZipFile(path) as archive:
             archive.extractall(tmp_path / "unzipped")
-        path = tmp_path / "unzipped" / made.path.name
+        path = tmp_path / "unzipped" / "taken"
     copy = checkpoints.at(path)
     copy.verify()
     assert (copy.meta, copy.files, copy.created) == (made.meta, made.files, made.created)

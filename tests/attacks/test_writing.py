@@ -295,6 +295,6 @@ def test_weights_that_do_not_fit_are_refused_before_the_network_takes_memory(
 
     build = player.networks.build
     monkeypatch.setattr(player.networks, "build", built)
-    with pytest.raises(NetworkFailed, match="are not of its network"):
+    with pytest.raises(NetworkFailed, match="are not of the network"):
         player.load_policy(made)
     assert devices == [{"meta"}]

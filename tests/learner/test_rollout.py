@@ -186,7 +186,7 @@ def test_an_image_stands_in_for_what_an_environment_does_not_draw(tmp_path):
 def test_weights_without_the_code_of_their_network_are_refused_in_words(tmp_path):
     checkpoint = checkpoint_in(tmp_path, "testing/counting-v0", network=CountingNetwork, **COUNTING)
     exported = checkpoints.at(checkpoints.export(checkpoint, tmp_path / "taken" / "away"))
-    with pytest.raises(NetworkFailed, match="taken/away are not of its network.*play the checkpoint in its run"):
+    with pytest.raises(NetworkFailed, match="taken/away are not of the network .*.*play the checkpoint in its run"):
         rolled_out(exported, tmp_path / "played")
 
 

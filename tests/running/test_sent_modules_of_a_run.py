@@ -105,7 +105,7 @@ def test_a_launch_says_which_functions_were_edited_since_their_import(
     file.write_text(file.read_text().replace("errors.square()", "errors.abs()"))
     starting.checked_config("CartPole-v1", learning.Learns, None, None, (), {})
     said = capsys.readouterr().out
-    assert said.startswith("corridor_learning.py was edited after it was imported here (Learns.loss), and the run gets")
+    assert said.startswith("corridor_learning.py was edited after it was imported here (Learns.loss), and the ")
 
 
 @pytest.mark.full
