@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import sys
 import tempfile
 from pathlib import Path
 from typing import Any
@@ -313,3 +314,16 @@ def test_a_given_network_that_breaks_a_rule_is_told_which(home: Path, tmp_path: 
 def of_and_exported(folder: Path) -> Path:
     folder.mkdir()
     return wb.export_policy(of_biased(folder, LEFT), target=folder / "mine")
+
+
+def test_no_module_is_imported_to_learn_whether_a_strangers_environment_needs_a_class(
+    home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "planted_here.py").write_text("raise SystemExit('imported')")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    inside = checkpoint_in(tmp_path, "CartPole-v1")
+    config = inside.config.replaced(environment="planted_here:Trap-v0")
+    one = dataclasses.replace(inside, meta={**inside.meta, "config": config.to_json()})
+    there = checkpoints.export(one, tmp_path / "mine", weights_only=True)
+    assert wb.load_policy(there, env=gymnasium.make("CartPole-v1"))
+    assert "planted_here" not in sys.modules

@@ -70,16 +70,18 @@ def _identifier(name: str, otherwise: str) -> str:
 
 def _made_by_user(checkpoint: Checkpoint) -> bool:
     """Whether its environment or wrappers were typed for its run, so that no name makes it."""
-    config = checkpoint.config
-    if config.wrappers or _is_beside(checkpoint, "environment"):
+    config, name = checkpoint.config, checkpoint.config.environment
+    if config.wrappers or _is_beside(checkpoint, "environment") or environments.registered_factory(name) is not None:
         return True
-    try:
-        environments.check_name(config.environment)
-    except UnknownName:
-        return ":" not in config.environment  # else a module registers it
-    except WorkbenchError:
+    if ":" in name:  # a module registers it, which is not imported for what a stranger may have written
         return False
-    return environments.registered_factory(config.environment) is not None
+    try:
+        environments.check_name(name)
+    except UnknownName:
+        return True
+    except WorkbenchError:
+        pass
+    return False
 
 
 def _is_beside(checkpoint: Checkpoint, kind: str) -> bool:
