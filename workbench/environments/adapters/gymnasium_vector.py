@@ -155,10 +155,8 @@ class GymnasiumVector(WithEndings):
         except (TypeError, ValueError):
             raise self._broken(index, "step", f"it must return (observation, reward, terminated, truncated, info), "
                                               f"not {short(result)}") from None
-        if not isinstance(reward, float):  # np.float64 is one
+        if not (isinstance(reward, float) and -LARGEST < reward < LARGEST):  # np.float64 is one, and NaN none of these
             reward = self._number(index, "reward", reward)
-        if not -LARGEST < reward < LARGEST:  # also refuses NaN
-            raise self._broken(index, "step", f"reward {reward} is not a finite float32")
         if type(terminated) is not bool or type(truncated) is not bool:
             terminated = self._flag(index, "terminated", terminated)
             truncated = self._flag(index, "truncated", truncated)
@@ -170,10 +168,7 @@ class GymnasiumVector(WithEndings):
             has = f"it has {', '.join(map(repr, info)) or 'nothing'}" if isinstance(info, Mapping) else "it is no dict"
             raise self._broken(index, "step", f"metadata['score'] names {self._score!r}, and the info at an episode's "
                                               f"end lacks it: {has}")
-        score = self._number(index, "score", info[self._score])
-        if not -LARGEST < score < LARGEST:
-            raise self._broken(index, "step", f"score {score} is not a finite float32")
-        return score
+        return self._number(index, "score", info[self._score])
 
     def _final(self, index: int, observation: Any) -> Array:
         """The row of an episode's last observation; records its Ending if endings are kept."""
@@ -225,7 +220,10 @@ class GymnasiumVector(WithEndings):
             value = value.item()
         if not isinstance(value, (int, float, np.number, np.bool_)):
             raise self._broken(index, "step", f"{name} {short(value)} is not a number")
-        return float(value)
+        number = float(value)
+        if not -LARGEST < number < LARGEST:  # also refuses NaN
+            raise self._broken(index, "step", f"{name} {number} is not a finite float32")
+        return number
 
     def _flag(self, index: int, name: str, value: Any) -> bool:
         if not isinstance(value, (bool, np.bool_)):
