@@ -5,10 +5,11 @@ from __future__ import annotations
 import json
 from typing import Any
 
+import numpy as np
 import pytest
 
 from workbench.errors import ShapeMismatch
-from workbench.trajectory import ActionSpec, EnvironmentSpec, Part
+from workbench.trajectory import ActionSpec, EnvironmentSpec, NativeSpace, Part
 from workbench.wire.messages import Hello
 
 KINDS = (ActionSpec("categorical", (3,)), ActionSpec("multi_discrete", (3, 2)), ActionSpec("bernoulli", (2, 2)),
@@ -35,6 +36,11 @@ def actions_of(kind: Any, sizes: Any, number: Any) -> dict[str, Any]:
 def mixed(*parts: Any, sizes: Any = (3, 0), number: int = 4) -> dict[str, Any]:
     told = [{"name": name, "actions": {"kind": kind, "sizes": own}} for name, kind, own in parts]
     return {"actions": {"kind": "mixed", "sizes": sizes, "parts": told}, "num_actions": number}
+
+
+def native(kind: str = "tanh_normal", sizes: Any = (0, 0), **space: Any) -> dict[str, Any]:
+    whole = {"shape": [2], "start": [], "low": [-1.0, -1.0], "high": [1.0, 1.0], **space}
+    return {"actions": {"kind": kind, "sizes": sizes, "native": whole}, "num_actions": sum(sizes) or len(sizes)}
 
 
 MOVE, GO = ("move", "categorical", [3]), ("go", "tanh_normal", [0])
@@ -68,6 +74,19 @@ WRONG = {
     "sizes that are no list": actions_of("categorical", 3, 3),
     "num_actions of another action": {"num_actions": 4},
     "actions that are no object": {"actions": "left"},
+    "a low end too few": native(low=[-1.0]),
+    "numbers without ends": native(low=[], high=[]),
+    "an end that is not finite": native(high=[1.0, float("inf")]),
+    "an end of words": native(high=["a", "b"]),
+    "numbers with a start": native(start=[0, 0]),
+    "choices with ends": native("multi_discrete", (3, 2), start=[0, 0]),
+    "choices without a start": native("multi_discrete", (3, 2), low=[], high=[]),
+    "choices from 1.5": native("multi_discrete", (3, 2), low=[], high=[], start=[1.5, 0]),
+    "a native shape of other columns": native(shape=[3]),
+    "a native shape that is a word": native(shape="aa"),
+    "a native space of another form": {"actions": {"kind": "categorical", "sizes": [5], "native": [1]}},
+    "a mixed action with a space": {"actions": {**mixed(MOVE, GO)["actions"], "native": {"shape": [2]}},
+                                    "num_actions": 4},
     "dtype O": {"observation_dtype": "O", "parts": []},
     "dtype bits": {"observation_dtype": "bits", "parts": []},
     "dtype float64": {"observation_dtype": "float64", "parts": []},
@@ -116,3 +135,29 @@ def test_the_spec_of_every_kind_that_there_is_comes_back(actions, shape, dtype, 
     spec = EnvironmentSpec("mine", shape, dtype, actions.encoded_size, 4, 4, actions, parts, True, 3)
     assert EnvironmentSpec.from_json(json.loads(json.dumps(spec.to_json()))) == spec
     assert Hello.decode(Hello(0, 1, 6, 2, spec).encode()).spec == spec
+
+
+def bounded(*ends: tuple[float, float], shape: tuple[int, ...] | None = None) -> EnvironmentSpec:
+    low, high = zip(*ends, strict=True)
+    actions = ActionSpec("tanh_normal", (0,) * len(ends), native=NativeSpace(shape or (len(ends),), low=low, high=high))
+    return EnvironmentSpec("mine", (3,), "float32", len(ends), actions=actions)
+
+
+def test_bounds_come_back_and_a_policy_of_other_bounds_is_of_another_environment():
+    ours = bounded((-2.0, 2.0), (0.0, 0.1), shape=(2, 1))
+    back = EnvironmentSpec.from_json(json.loads(json.dumps(ours.to_json())))
+    assert back.actions.native == ours.actions.native and back.action_bounds == ((-2.0, 2.0), (0.0, 0.1))
+    wider = bounded((-2.0, 2.0), (0.0, 0.5))
+    assert ours.differing(wider, "ours") == (
+        "mine with action_bounds=((-2.0, 2.0), (0.0, 0.5)), and ours has ((-2.0, 2.0), (0.0, 0.1))")
+    mixed = [EnvironmentSpec("mine", (3,), "float32", 4, actions=ActionSpec.mixed(
+        {"move": KINDS[0], "go": bounded((0.0, high)).actions})) for high in (1.0, 3.0)]
+    assert mixed[0].unlike(mixed[1]) == "action_bounds"
+
+
+def test_bounds_that_differ_by_rounding_alone_or_are_not_known_are_the_same():
+    ours = bounded((0.0, 0.1))
+    assert not ours.unlike(bounded((0.0, float(np.float32(0.1)))))
+    old = ours.to_json()
+    del old["actions"]["native"]  # of a checkpoint from before it was kept
+    assert not ours.unlike(EnvironmentSpec.from_json(old))

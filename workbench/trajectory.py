@@ -52,6 +52,27 @@ ACTION_WORDS = {"categorical": "one choice", "multi_discrete": "several choices"
 
 
 @dataclass(frozen=True)
+class NativeSpace:
+    """How an environment counts, measures and shapes an action of one kind; the columns of each without axes.
+
+    Attributes:
+        shape: of one action.
+        start: the first choice of each column, or switches' 0; () for numbers.
+        low, high: bounds of each number; () for choices.
+    """
+
+    shape: tuple[int, ...]
+    start: tuple[int, ...] = ()
+    low: tuple[float, ...] = ()
+    high: tuple[float, ...] = ()
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any] | None) -> NativeSpace | None:
+        """The space of which `data` is `asdict`, not checked; None of None. Raises TypeError where it is none."""
+        return None if data is None else cls(**{name: tuple(values) for name, values in dict(data).items()})
+
+
+@dataclass(frozen=True)
 class ActionSpec:
     """What an action is. Its kind is also the distribution that a policy chooses it by.
 
@@ -67,11 +88,14 @@ class ActionSpec:
         sizes: choices of each column: (n,), (n_1, ..., n_K), (2, ...), and 0 for each number of a tanh_normal; of a
             mixed action those of its parts.
         parts: of a mixed action, in the order of its columns; none of them is mixed.
+        native: the environment's own space of it; None: of a mixed one, whose parts have theirs, or as it is here, or
+            not known (of a checkpoint from before it was kept). Networks do not depend on it.
     """
 
     kind: ActionKind
     sizes: tuple[int, ...]
     parts: tuple[ActionPart, ...] = ()
+    native: NativeSpace | None = field(default=None, compare=False, repr=False)
 
     @classmethod
     def mixed(cls, parts: Mapping[str, ActionSpec]) -> ActionSpec:
@@ -84,8 +108,8 @@ class ActionSpec:
         """The spec of which `data` is `asdict`, not checked. Raises KeyError or TypeError where it is none."""
         kind, sizes = data["kind"], tuple(data["sizes"])
         return cls(kind, sizes, tuple(
-            ActionPart(part["name"], cls(part["actions"]["kind"], tuple(part["actions"]["sizes"])))
-            for part in data.get("parts", ())))
+            ActionPart(part["name"], cls.from_json({**part["actions"], "parts": ()}))
+            for part in data.get("parts", ())), NativeSpace.from_json(data.get("native")))
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -196,7 +220,20 @@ class EnvironmentSpec:
         """The first attribute by which a policy of one cannot play the other; "" if it can."""
         # parts first: observations that have some are bytes, whose number tells nobody anything
         names = ("parts", "observation_shape", "observation_dtype", "actions")
-        return next((name for name in names if getattr(self, name) != getattr(other, name)), "")
+        differing = next((name for name in names if getattr(self, name) != getattr(other, name)), "")
+        return differing or ("action_bounds" if self._stretches_unlike(other) else "")
+
+    def _stretches_unlike(self, other: EnvironmentSpec) -> bool:
+        """Whether the same numbers become other ones there, as far as that is known of both."""
+        ours, theirs = self.action_bounds, other.action_bounds
+        return len(ours) == len(theirs) and not np.allclose(ours, theirs, rtol=1e-6, atol=0)  # float32's, float64's
+
+    @property
+    def action_bounds(self) -> tuple[tuple[float, float], ...]:
+        """What the environment stretches each number of an action to; () where there are none, or not known."""
+        actions = self.actions
+        spaces = (one.native for one in (actions, *(part.actions for part in actions.parts)))
+        return tuple(chain.from_iterable(zip(space.low, space.high, strict=True) for space in spaces if space))
 
     def differing(self, other: EnvironmentSpec, whose: str) -> str:
         """The first such attribute, as "OTHER with actions=..., and WHOSE has ..."; `whose`: this one in words."""
@@ -266,13 +303,24 @@ def _check(spec: EnvironmentSpec) -> None:
 def _is_action(actions: ActionSpec) -> bool:
     if actions.kind == "mixed":
         names = {part.name for part in actions.parts if type(part.name) is str and len(part.name) <= _LONGEST_NAME}
-        return (0 < len(names) == len(actions.parts) and len(actions.sizes) <= _MOST_CHOICES
+        return (0 < len(names) == len(actions.parts) and len(actions.sizes) <= _MOST_CHOICES and actions.native is None
                 and all(part.actions.kind != "mixed" and _is_action(part.actions) for part in actions.parts)
                 and actions.sizes == tuple(chain.from_iterable(part.actions.sizes for part in actions.parts)))
     least = 0 if actions.kind == "tanh_normal" else 1
     return (actions.kind in ACTION_KINDS and 0 < len(actions.sizes) <= _MOST_CHOICES and not actions.parts
             and all(type(size) is int and least <= size <= _MOST_CHOICES * least for size in actions.sizes)
-            and (actions.kind != "categorical" or len(actions.sizes) == 1))
+            and (actions.kind != "categorical" or len(actions.sizes) == 1) and _is_native(actions))
+
+
+def _is_native(actions: ActionSpec) -> bool:
+    space, columns = actions.native, len(actions.sizes)
+    if space is None:
+        return True
+    ends = (*space.low, *space.high)
+    return (len(space.shape) <= _MOST_AXES and all(map(_whole, space.shape)) and math.prod(space.shape) == columns
+            and len(space.low) == len(space.high) == (columns if actions.kind == "tanh_normal" else 0)
+            and all(type(end) is float and math.isfinite(end) for end in ends)
+            and len(space.start) == columns - len(space.low) and all(type(first) is int for first in space.start))
 
 
 def _whole(size: Any) -> bool:

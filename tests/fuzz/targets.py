@@ -19,7 +19,7 @@ from workbench.checkpoints import Checkpoint, layer_statistics
 from workbench.checkpoints.checkpoint import META, digest
 from workbench.checkpoints.tensorfile import Content, read
 from workbench.errors import CheckpointCorrupt, ShapeMismatch, WorkbenchError
-from workbench.trajectory import ActionSpec, EnvironmentSpec, Part, StepBatch
+from workbench.trajectory import ActionSpec, EnvironmentSpec, NativeSpace, Part, StepBatch
 from workbench.wire.messages import GroupActions, GroupStep, Hello, Welcome, names_in
 
 PLAIN = EnvironmentSpec("plain", (4,), "float32", 3)
@@ -28,7 +28,8 @@ SPECS = (
     EnvironmentSpec("image", (1, 6, 5), "uint8", 3, 4, 4, scored=True),
     EnvironmentSpec("parts", (12,), "uint8", 10, 2, 4, ActionSpec("multi_discrete", (3, 2, 5)),
                     (Part("map", (2, 3, 5), "bits"), Part("speed", (2,), "float32")), True, 3),
-    EnvironmentSpec("numbers", (3,), "float32", 3, actions=ActionSpec("tanh_normal", (0, 0, 0))),
+    EnvironmentSpec("numbers", (3,), "float32", 3, actions=ActionSpec("tanh_normal", (0, 0, 0), native=NativeSpace(
+        (3, 1), low=(0.0, -1.0, 2.0), high=(1.0, 1.0, 3.0)))),
 )
 MIXED = EnvironmentSpec("mixed", (3,), "float32", 4, actions=ActionSpec.mixed(
     {"move": ActionSpec("categorical", (3,)), "go": ActionSpec("tanh_normal", (0,))}))

@@ -81,6 +81,13 @@ def test_what_is_exported_has_the_weights_and_nothing_that_only_trains(
     assert wb.evaluate(path, episodes=1).lengths, "it needs nothing of its run"
 
 
+def test_an_environment_whose_actions_have_other_bounds_is_refused(tmp_path: Path) -> None:
+    one = checkpoint_in(tmp_path, "Pendulum-v1")
+    weaker = gymnasium.wrappers.RescaleAction(gymnasium.make("Pendulum-v1"), -1, 1)
+    with pytest.raises(ShapeMismatch, match=r"action_bounds=\(\(-2.0, 2.0\),\), and this environment has \(\(-1"):
+        wb.load_policy(one, env=weaker)
+
+
 def test_an_environment_of_another_kind_is_refused(tmp_path: Path) -> None:
     one = checkpoint_in(tmp_path, "CartPole-v1")
     with pytest.raises(ShapeMismatch, match=r"was trained in CartPole-v1 with observation_shape=\(4,\), and this"):

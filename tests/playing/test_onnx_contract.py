@@ -126,8 +126,9 @@ def test_its_expressions_make_the_actions_of_a_space(space: Any) -> None:
     from workbench.algorithms.distributions import distribution_of
 
     actions, to_native = actions_of(space, "x")
-    spec = EnvironmentSpec("x", (4,), "float32", 1, actions=actions)
-    acting = onnx_contract.acting(spec, output="policy_logits", spaces=json.loads(json.dumps(list(to_native.spaces))))
+    spec = EnvironmentSpec.from_json(json.loads(json.dumps(EnvironmentSpec(
+        "x", (4,), "float32", actions.encoded_size, actions=actions).to_json())))
+    acting = onnx_contract.acting(spec, output="policy_logits")
     x = np.random.default_rng(0).normal(size=actions.parameters).astype(np.float32)
     made = {part["name"]: eval(part["action"], {"x": x, "np": np, **{
         bound: np.array(part[bound], "float32") for bound in ("low", "high") if bound in part}})
@@ -145,7 +146,7 @@ def test_its_expressions_make_the_actions_of_a_space(space: Any) -> None:
 def test_bounds_that_are_not_known_are_said_to_be_so() -> None:
     parts = (ActionPart("a", ActionSpec("tanh_normal", (0,))), ActionPart("b", ActionSpec("categorical", (2,))))
     spec = EnvironmentSpec("x", (4,), "float32", 1, actions=ActionSpec("mixed", (0, 2), parts))
-    acting = onnx_contract.acting(spec, output="policy_logits", spaces=None, note="Mine acts by a method of its own")
+    acting = onnx_contract.acting(spec, output="policy_logits", note="Mine acts by a method of its own")
     assert [("low" in part, part["numbers"]) for part in acting["parts"]] == [(False, [0, 2]), (False, [2, 4])]
     facts = {"inputs": {"observation": ["float32", [1, 1, 4]], "previous_action": ["float32", [1, 1, 2]]},
              "outputs": ["policy_logits", "value"], "acting": acting}

@@ -114,15 +114,14 @@ def load_policy(
     Args:
         checkpoint: a checkpoint, its folder, one of `export_policy`, or a run (its last
             good one, or a new one, or its best after a collapse; which one is said).
-        env: the Gymnasium environment to act in, wrapped as in training; only its spaces are read. Actions that are
-            numbers are stretched to its bounds, as in training to those of the environment there.
+        env: the Gymnasium environment to act in, wrapped as in training; only its spaces are read.
         greedy: take the likeliest action; False: sample from the policy.
         seed: seed of the sampling.
         trust_code: let a network that was typed in a cell for its run execute here, wherever the run comes from.
         algorithm, network: as in `wb.evaluate`.
 
     Raises AccessDenied for such code that no launch of yours on this machine wrote, InvalidInput, CheckpointCorrupt,
-    NetworkFailed; ShapeMismatch for an environment with other spaces.
+    NetworkFailed; ShapeMismatch for an environment with other spaces, or with other bounds of actions that are numbers.
     """
     from workbench.policies.gymnasium_policy import Policy
 

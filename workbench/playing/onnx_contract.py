@@ -11,9 +11,10 @@ part of an action the kind, `low` and `high` of numbers, and Python for the like
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict
 from typing import Any
 
-from workbench.trajectory import ActionSpec, EnvironmentSpec
+from workbench.trajectory import ActionSpec, EnvironmentSpec, NativeSpace
 
 TRAINING_ONLY = ("features",)  # outputs that nobody needs to act
 KINDS = {"categorical": "one choice: x are logits, or values", "multi_discrete": "several choices: x are their logits",
@@ -21,21 +22,15 @@ KINDS = {"categorical": "one choice: x are logits, or values", "multi_discrete":
          "tanh_normal": "numbers: x are means, then what softplus makes deviations, of a normal before tanh"}
 
 
-def acting(
-    spec: EnvironmentSpec, *, output: str, spaces: Sequence[Mapping[str, Any]] | None, note: str = ""
-) -> dict[str, Any]:
-    """How an action is made of the numbers of `output`, as plain data.
-
-    Args:
-        spaces: of the environment's actions, see `action_spaces.ToNative`; None: not known here.
-        note: what else is to be known.
-    """
+def acting(spec: EnvironmentSpec, *, output: str, note: str = "") -> dict[str, Any]:
+    """How an action is made of the numbers of `output`, as plain data; `note`: what else is to be known."""
     parts: list[dict[str, Any]] = []
     begin = 0
-    for at, (name, actions) in enumerate(_parts(spec.actions)):
-        space = dict(spaces[at]) if spaces else {}
+    for name, actions in _parts(spec.actions):
+        space = actions.native or NativeSpace(actions.shape)
         kept = _kept(actions, begin)
-        parts.append({"name": name, "kind": actions.kind, "numbers": [begin, begin + actions.parameters], **space,
+        columns = {key: list(of) for key, of in asdict(space).items() if of or key == "shape"}
+        parts.append({"name": name, "kind": actions.kind, "numbers": [begin, begin + actions.parameters], **columns,
                       "action": _given(actions, kept, space), "previous_action": kept})
         begin += actions.parameters
     return {"output": output, "parts": parts, "note": note}
@@ -58,14 +53,14 @@ def _kept(actions: ActionSpec, begin: int) -> str:
     return choices[0] if actions.kind == "categorical" else f"np.array([{', '.join(choices)}])"
 
 
-def _given(actions: ActionSpec, kept: str, space: Mapping[str, Any]) -> str:
+def _given(actions: ActionSpec, kept: str, space: NativeSpace) -> str:
     """Python for the same action as the environment takes it, of `low` and `high` where it is numbers."""
-    start, shape = space.get("start", [0]), space.get("shape", list(actions.shape))
+    start = space.start
     if actions.kind == "tanh_normal":
         kept = f"np.clip(low + (high - low) * (np.tanh({kept}) + 1) / 2, low, high)"
     elif any(start):
-        kept = f"{kept} + {start[0] if actions.kind == 'categorical' else f'np.array({start})'}"
-    return kept if len(shape) == len(actions.shape) else f"({kept}).reshape({tuple(shape)})"
+        kept = f"{kept} + {start[0] if actions.kind == 'categorical' else f'np.array({list(start)})'}"
+    return kept if len(space.shape) == len(actions.shape) else f"({kept}).reshape({space.shape})"
 
 
 # --- the code on a card -----------------------------------------------------------------------------------------------

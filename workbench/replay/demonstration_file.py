@@ -32,7 +32,8 @@ from workbench.rundir.files import opened
 from workbench.trajectory import ENDS, Array, EnvironmentSpec, Flags
 
 _SPACES = {"parts": "observations with the parts", "observation_shape": "observations of shape",
-           "observation_dtype": "observations of type", "actions": "actions"}
+           "observation_dtype": "observations of type", "actions": "actions",
+           "action_bounds": "actions with the bounds"}
 _KEPT = ("observation", "action", "reward", "length", "end")
 
 

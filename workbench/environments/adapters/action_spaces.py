@@ -11,28 +11,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any, Protocol
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
 
 import numpy as np
 
 from workbench.environments.contract import Array
 from workbench.errors import ShapeMismatch
-from workbench.trajectory import ActionSpec
+from workbench.trajectory import ActionSpec, NativeSpace
 
-
-class ToNative(Protocol):
-    """From checked actions [N, *action] to the environment's: [N, *space.shape], or dicts and tuples of such arrays.
-
-    Attributes:
-        spaces: what the space of each part adds to its `ActionSpec`, as plain data: `shape`, and `start` of choices or
-            `low` and `high` of numbers, lists without axes.
-    """
-
-    spaces: Sequence[Mapping[str, Any]]
-
-    def __call__(self, actions: Array) -> Any: ...
-
+# From checked actions [N, *action] to the environment's: [N, *space.shape], or dicts and tuples of such arrays.
+ToNative = Callable[[Array], Any]
 
 _SUPPORTED_ACTIONS = (
     "Supported are Discrete, MultiDiscrete, MultiBinary, Box spaces of float32 or float64 with finite bounds, and Dict "
@@ -50,21 +40,30 @@ def actions_of(space: Any, name: str) -> tuple[ActionSpec, ToNative]:
     if isinstance(space, (Dict, Tuple)):
         return _actions_of_parts(space, name)
     if isinstance(space, Discrete):
-        return ActionSpec("categorical", (int(space.n),)), _Shifted(np.int64(space.start), space.dtype, ())
+        return _shifted(ActionSpec("categorical", (int(space.n),)), np.int64(space.start), space)
     if isinstance(space, MultiDiscrete) and space.nvec.size:
         sizes = tuple(int(size) for size in space.nvec.reshape(-1))
         start = np.asarray(space.start, np.int64).reshape(-1)
-        return ActionSpec("multi_discrete", sizes), _Shifted(start, space.dtype, tuple(space.nvec.shape))
+        return _shifted(ActionSpec("multi_discrete", sizes), start, space)
     if isinstance(space, MultiBinary) and 0 not in space.shape:
-        return ActionSpec("bernoulli", (2,) * int(np.prod(space.shape))), _Shifted(0, space.dtype, tuple(space.shape))
+        return _shifted(ActionSpec("bernoulli", (2,) * int(np.prod(space.shape))), np.int64(0), space)
     if isinstance(space, Box) and np.dtype(space.dtype).kind == "f" and 0 not in space.shape:
         if not np.isfinite(space.low).all() or not np.isfinite(space.high).all():
             raise ShapeMismatch(
                 f"{name} has the action space {space}, whose bounds are not all finite. Give it finite ones: "
                 "gymnasium.wrappers.TransformAction(env, lambda action: action, gymnasium.spaces.Box(low, high)); or "
                 "leave out the ClipAction that made them infinite.")
-        return ActionSpec("tanh_normal", (0,) * int(np.prod(space.shape))), _Stretched(space)
+        low, high = (np.asarray(bound, np.float64).reshape(-1) for bound in (space.low, space.high))
+        native = NativeSpace(tuple(space.shape), low=tuple(low.tolist()), high=tuple(high.tolist()))
+        return ActionSpec("tanh_normal", (0,) * len(low), native=native), _Stretched(space, low=low, high=high)
     raise ShapeMismatch(f"{name} has the action space {space}, which is not supported. {_SUPPORTED_ACTIONS}")
+
+
+def _shifted(actions: ActionSpec, start: Any, space: Any) -> tuple[ActionSpec, ToNative]:
+    """As `actions_of`, for choices that `space` counts from `start`, [K] or []."""
+    shape = tuple(space.shape)
+    first = np.broadcast_to(start, len(actions.sizes)).tolist()
+    return replace(actions, native=NativeSpace(shape, start=tuple(first))), _Shifted(start, space.dtype, shape)
 
 
 def _actions_of_parts(space: Any, name: str) -> tuple[ActionSpec, ToNative]:
@@ -113,7 +112,6 @@ class _Structured:
 
     def __init__(self, space: Any, parts: Sequence[ActionSpec], converters: Sequence[ToNative]) -> None:
         self._space = space
-        self.spaces: Sequence[Mapping[str, Any]] = [own for convert in converters for own in convert.spaces]
         ends = np.cumsum([len(part.sizes) for part in parts]).tolist()
         self._leaves = [(slice(end - len(part.sizes), end) if part.shape else end - 1, part.dtype, convert)
                         for end, part, convert in zip(ends, parts, converters, strict=True)]
@@ -140,7 +138,6 @@ class _Shifted:
     def __init__(self, start: Any, dtype: Any, shape: tuple[int, ...]) -> None:
         self._start, self._dtype, self._shape = start, dtype, shape
         self._shifts = np.any(start)
-        self.spaces: Sequence[Mapping[str, Any]] = [{"shape": list(shape), "start": np.ravel(start).tolist()}]
 
     def __call__(self, actions: Array) -> Array:
         native = (actions + self._start if self._shifts else actions).astype(self._dtype)  # always a copy
@@ -150,12 +147,9 @@ class _Shifted:
 class _Stretched:
     """Numbers in [-1, 1] stretched to the bounds of a Box."""
 
-    def __init__(self, space: Any) -> None:
-        low, high = (np.asarray(bound, np.float64).reshape(-1) for bound in (space.low, space.high))
+    def __init__(self, space: Any, *, low: Array, high: Array) -> None:
         self._middle, self._half = low / 2 + high / 2, high / 2 - low / 2  # low + high may overflow
         self._low, self._high, self._dtype, self._shape = space.low, space.high, space.dtype, tuple(space.shape)
-        self.spaces: Sequence[Mapping[str, Any]] = [
-            {"shape": list(self._shape), "low": low.tolist(), "high": high.tolist()}]
         self._unchanged = self._dtype == np.float32 and (low == -1).all() and (high == 1).all()
 
     def __call__(self, actions: Array) -> Array:

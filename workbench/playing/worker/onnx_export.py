@@ -9,8 +9,7 @@ import importlib.util
 import json
 import os
 import secrets
-from collections.abc import Mapping, Sequence
-from contextlib import closing, suppress
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -19,13 +18,11 @@ import torch
 from torch import Tensor, nn
 
 from workbench import checkpoints, imports
-from workbench.checkpoints import Checkpoint
-from workbench.environments.adapters.action_spaces import ToNative
-from workbench.errors import MissingPackage, NetworkFailed, StorageFailed, WorkbenchError
+from workbench.errors import MissingPackage, NetworkFailed, StorageFailed
 from workbench.networks.lstm import ResettingLSTM
 from workbench.networks.normalization import output_of
 from workbench.playing import onnx_contract
-from workbench.policies.player import LoadedPolicy, answer, load_policy, make_environment
+from workbench.policies.player import LoadedPolicy, answer, load_policy
 
 _NEEDED = ("onnx", "onnxscript")
 
@@ -35,28 +32,16 @@ def _export(checkpoint: str, trust_code: bool, target: str, code: str | None = N
     if missing:
         raise MissingPackage(f"ONNX needs {' and '.join(missing)}. Install it: {imports.pip_install('onnx')}")
     source = checkpoints.at(Path(checkpoint), trust_code=trust_code, code=code)
-    return write(load_policy(source), Path(target), spaces=_action_spaces(source))
+    return write(load_policy(source), Path(target))
 
 
 main = partial(answer, play=_export)
 
 
-def _action_spaces(checkpoint: Checkpoint) -> Sequence[Mapping[str, Any]] | None:
-    """Of the environment's actions, see `ToNative.spaces`; None where it cannot be made here, or counts as we do."""
-    try:
-        with closing(make_environment(checkpoint, num_envs=checkpoint.spec.agents, seed=0)) as environment:
-            to_native: ToNative | None = getattr(environment, "to_native", None)
-    except WorkbenchError:
-        return None
-    return None if to_native is None else to_native.spaces
-
-
-def write(
-    policy: LoadedPolicy, target: Path, *, spaces: Sequence[Mapping[str, Any]] | None = None
-) -> dict[str, Any]:
+def write(policy: LoadedPolicy, target: Path) -> dict[str, Any]:
     """Write the policy's network. Returns the dtype and shape of its `inputs` by name, its `outputs`, and `acting`.
 
-    `spaces`: see `onnx_contract.acting`. Raises NetworkFailed, StorageFailed.
+    Raises NetworkFailed, StorageFailed.
     """
     import onnx
 
@@ -71,7 +56,7 @@ def write(
     except Exception as error:
         raise NetworkFailed(f"{type(policy.network).__name__} cannot be written as ONNX: {error!s:.500}") from error
     model = program.model_proto
-    acting = onnx_contract.acting(policy.spec, output=outputs[0], spaces=spaces, note=_note(policy))
+    acting = onnx_contract.acting(policy.spec, output=outputs[0], note=_note(policy))
     onnx.helper.set_model_props(model, {
         "environment": json.dumps(policy.spec.to_json()), "acting": json.dumps(acting)})
     beside = target.with_name(f".{target.name}.{secrets.token_hex(4)}")
