@@ -178,7 +178,10 @@ class OneScreen(gymnasium.Env):
 
     def drawn(self):
         self.screen[:] = self.number, self.steps
-        return self.screen
+        return self.shown(self.screen)
+
+    def shown(self, screen):
+        return screen
 
     def reset(self, *, seed=None, options=None):
         self.steps = 0
@@ -189,8 +192,13 @@ class OneScreen(gymnasium.Env):
         return self.drawn(), 0.0, False, self.steps == 3, {}
 
 
-def test_environments_that_draw_into_one_array_are_seen_each_as_itself(monkeypatch):
+@pytest.mark.parametrize("shown", [
+    lambda screen: screen, lambda screen: screen[:], lambda screen: np.frombuffer(screen.data, np.float32)],
+    ids=["the array", "views", "foreign views"])
+def test_environments_that_draw_into_one_array_are_seen_each_as_itself(shown, monkeypatch):
     monkeypatch.setattr(OneScreen, "made", 0)
+    monkeypatch.setattr(OneScreen, "screen", np.zeros(2, np.float32))
+    monkeypatch.setattr(OneScreen, "shown", staticmethod(shown))
     envs = GymnasiumVector("one-screen", OneScreen, num_envs=3, seed=0)
     shown = [envs.reset().observation.copy()]
     finals = []

@@ -118,6 +118,48 @@ def test_an_id_in_a_vector_of_gymnasiums_is_the_same_environment(mode, made):
         env.close()
 
 
+class WritesInPlace(gymnasium.Env):
+    """Counts its steps in the array that it has returned."""
+
+    observation_space, action_space = Box(-1e6, 1e6, (1,), np.float32), Discrete(2)
+
+    def __init__(self, render_mode: str | None = None) -> None:
+        self._count = np.zeros(1, np.float32)
+
+    def reset(self, *, seed=None, options=None):
+        super().reset(seed=seed)
+        self._count[0] = 0
+        return self._count, {}
+
+    def step(self, action):
+        self._count += 1
+        return self._count, 0.0, False, bool(self._count[0] == 3), {}
+
+
+@pytest.mark.parametrize("mode", ["sync", "async"])
+def test_the_last_observation_is_true_also_of_an_environment_that_writes_into_it_at_its_reset(mode, monkeypatch):
+    monkeypatch.setitem(gymnasium.registry, "InPlace-v0", gymnasium.envs.registration.EnvSpec(
+        "InPlace-v0", entry_point=WritesInPlace))
+    env = vector_by_id("InPlace-v0", vectorization_mode=mode, num_envs=2, seed=0, show=None, options={})
+    try:
+        env.reset()
+        ends = [env.step(np.zeros(2, int)) for _ in range(3)][-1]
+        assert ends.final_observation.tolist() == [[3], [3]] and ends.observation.tolist() == [[0], [0]]
+    finally:
+        env.close()
+
+
+def test_a_vector_that_hands_over_what_such_an_environment_overwrites_is_refused_in_words():
+    def vector(num_envs):
+        return SyncVectorEnv([WritesInPlace] * num_envs, autoreset_mode=AutoresetMode.SAME_STEP)
+
+    env = vector_of("mine", vector, num_envs=2, seed=0, show=None)
+    env.reset()
+    with pytest.raises(EnvironmentFailed, match="writes into the array that it has returned.*autoreset_mode=Autoreset"):
+        for _ in range(5):
+            env.step(np.zeros(2, int))
+
+
 def test_gymnasiums_own_vector_of_cartpole_resets_a_row_in_a_step_of_its_own_that_nobody_sees():
     env = make("CartPole-v1", num_envs=4, seed=0, options={"vectorization_mode": "vector_entry_point"})
     for row in lives(env, 150):

@@ -100,9 +100,10 @@ def vector_by_id(
         raise OutOfBounds(f"vectorization_mode={vectorization_mode!r} must be 'sync', 'async' or "
                           "'vector_entry_point'.")
     if vectorization_mode != "vector_entry_point":
-        same_step = {"autoreset_mode": gymnasium.vector.AutoresetMode.SAME_STEP}
+        # not SAME_STEP: an environment that writes into the array it has returned loses its last observation there
+        disabled = {"autoreset_mode": gymnasium.vector.AutoresetMode.DISABLED}
         options = {"disable_env_checker": True, **options,
-                   "vector_kwargs": {**same_step, **options.get("vector_kwargs", {})}}
+                   "vector_kwargs": {**disabled, **options.get("vector_kwargs", {})}}
 
     def build(num_envs: int) -> Any:
         return gymnasium.make_vec(name, num_envs=num_envs, vectorization_mode=vectorization_mode, **options)

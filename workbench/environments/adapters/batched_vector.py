@@ -70,11 +70,13 @@ class NativeVector(WithEndings):
         self.fps = frames_per_second(first)
         self.action_names = named_actions(_first_environment(first), self.spec.actions)
         self._observation: Array | None = None  # the last one
+        self._is_synchronous = isinstance(first.unwrapped, _own_vectors()[0])  # so hands over environments' own arrays
         without_display(_first_environment(first))
         self._clear_held()
 
     def _clear_held(self) -> None:
         """Drops the steps that are held back (NEXT_STEP)."""
+        self._finals: list[tuple[int, Any, Array]] = []  # of a SyncVectorEnv in SAME_STEP: index, as it is, as it was
         self._awaits_reset: Array = np.zeros(self.num_envs, bool)
         self._held_step = StepBatch(np.zeros(0), np.zeros(0), np.zeros(0))  # the last step, where a row awaits a reset
         self._held_endings: dict[int, Ending] = {}
@@ -90,7 +92,8 @@ class NativeVector(WithEndings):
             keywords: dict[str, Any] = {}
         else:
             seeds = seeds_of(seed, self.num_envs).tolist()
-            keywords = {"seed": seeds if _takes_many_seeds(self._env) else seeds[0]}
+            # other vectors than Gymnasium's own promise to take one number
+            keywords = {"seed": seeds if isinstance(self._env.unwrapped, _own_vectors()) else seeds[0]}
         result = self._called("reset", self._env.reset, **keywords)
         observation = self._placed(self._pair(result)[0], "reset")
         self._observation, self._endings = observation, {}
@@ -106,6 +109,7 @@ class NativeVector(WithEndings):
         except (TypeError, ValueError):
             raise self._broken("step", "it must return (observations, rewards, terminations, truncations, infos), not "
                                        f"{short(result)}") from None
+        self._check_kept_finals()
         observation = self._placed(observations, "step")
         reward = self._numbers(rewards)
         terminated, truncated = self._flags(terminated, "terminations"), self._flags(truncated, "truncations")
@@ -139,10 +143,23 @@ class NativeVector(WithEndings):
                                        "episodes that ended")
         for index in np.flatnonzero(ended).tolist():
             self._place(final_obs[index], final[index], "step")
+            if self._is_synchronous:
+                self._finals.append((index, final_obs[index], final[index]))
         self._check_finite(final, "step")
         if self.keeps_endings:
             self._endings = self._endings_of(final, ended, draws=False)  # it already draws the next episode
         return final
+
+    def _check_kept_finals(self) -> None:
+        """Raises EnvironmentFailed if an environment has written into its last final observation since."""
+        now = self._empty(1)[0]
+        for index, final, copied in self._finals:
+            self._place(final, now, "step")
+            if not np.array_equal(now, copied):
+                raise broken(self._name, index, "step", "it writes into the array that it has returned, and in "
+                             'SAME_STEP mode info["final_obs"] then holds the first observation of the next episode. '
+                             "Return a copy, or make the vector with autoreset_mode=AutoresetMode.DISABLED")
+        self._finals = []
 
     def _reset_masked(self, before: Array, ended: Array) -> Array:
         """Observations [N, *frame] after a reset where `ended`."""
@@ -215,8 +232,11 @@ class NativeVector(WithEndings):
             raise self._broken("reset", f"it must return (observations, infos), not {short(result)}")
         return result
 
+    def _empty(self, rows: int) -> Array:
+        return np.empty((rows, *self._layout.shape), self._layout.dtype)
+
     def _placed(self, observations: Any, where: str) -> Array:
-        rows = np.empty((self.num_envs, *self._layout.shape), self._layout.dtype)
+        rows = self._empty(self.num_envs)
         self._place(observations, rows, where, (self.num_envs,))
         self._check_finite(rows, where)
         return rows
@@ -255,9 +275,7 @@ class NativeVector(WithEndings):
         try:
             return called(self._name, None, where, function, *arguments, **keywords)
         except EnvironmentFailed as error:
-            from gymnasium.vector import AsyncVectorEnv
-
-            if not isinstance(getattr(self._env, "unwrapped", None), AsyncVectorEnv):
+            if not isinstance(getattr(self._env, "unwrapped", None), _own_vectors()[1]):
                 raise
             raise EnvironmentFailed(
                 f"{error}\n\nIt arose in another process, which prints the line on standard error (an actor's log). "
@@ -273,11 +291,11 @@ def is_pool(env: Any) -> bool:
     return any(cls.__module__.startswith("envpool.") for cls in type(env).__mro__)
 
 
-def _takes_many_seeds(env: Any) -> bool:
-    """Whether `reset` takes a seed for each environment, as Gymnasium's own do; other vectors promise one number."""
+def _own_vectors() -> tuple[type, type]:
+    """Gymnasium's own: in this process, and in processes."""
     from gymnasium.vector import AsyncVectorEnv, SyncVectorEnv
 
-    return isinstance(env.unwrapped, (AsyncVectorEnv, SyncVectorEnv))
+    return SyncVectorEnv, AsyncVectorEnv
 
 
 def _first_environment(env: Any) -> Any:

@@ -8,6 +8,7 @@ ends with the traceback. Both take the same time.
 from __future__ import annotations
 
 import copy
+import itertools
 import os
 import sys
 from collections.abc import Callable, Mapping
@@ -16,6 +17,7 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
+from numpy.lib.array_utils import byte_bounds
 
 from workbench.environments.adapters import minigrid
 from workbench.environments.adapters.action_spaces import actions_of, each_of
@@ -65,7 +67,7 @@ class GymnasiumVector(WithEndings):
         self.spec = replace(spec_of(name, self._layout, actions), scored=self._score is not None)
         self.left_out = self._layout.left_out
         self._observation: Array | None = None  # the last one
-        # Whether environments write into one array, so that each one's is copied; None: unknown before a step.
+        # Whether environments write into the same memory, so that each one's is copied; None: unknown before a step.
         self._sharing: bool | None = None
         self.fps = frames_per_second(first)
         without_display(first)
@@ -89,7 +91,7 @@ class GymnasiumVector(WithEndings):
         """Returns the step after `actions`."""
         native_actions = self.to_native(checked_actions(actions, self.spec, self.num_envs))
         observations: list[Any] = []
-        originals: list[Any] = []  # as returned, to find out whether environments share arrays
+        originals: list[Any] = []  # as returned, to find out whether environments share memory
         rewards: list[float] = []
         flags = np.zeros(self.num_envs, np.uint8)
         score = np.zeros(self.num_envs, np.float32) if self.spec.scored else None
@@ -111,7 +113,7 @@ class GymnasiumVector(WithEndings):
                 originals.append(observation)
         if self._sharing is None:
             with suppress(LookupError, TypeError):  # a wrong observation, which raises below
-                self._sharing = any(_repeats(_leaves(originals, member.path)) for member in self._layout.members)
+                self._sharing = any(_overlap(_leaves(originals, member.path)) for member in self._layout.members)
         rows = self._placed(observations, lambda index: "reset" if flags[index] else "step")
         batch = StepBatch(rows, np.array(rewards, np.float32), flags, score=score)
         if finals:
@@ -247,10 +249,15 @@ def _leaves(observations: list[Any], path: tuple[Any, ...]) -> list[Any]:
     return observations
 
 
-def _repeats(leaves: list[Any]) -> bool:
-    """Whether an array occurs more than once."""
-    ids = [id(leaf) for leaf in leaves if isinstance(leaf, np.ndarray)]
-    return len(set(ids)) < len(ids)
+def _overlap(leaves: list[Any]) -> bool:
+    """Whether two arrays, or the arrays that they are views of, have memory in common."""
+    bounds = sorted(byte_bounds(_whole(leaf)) for leaf in leaves if isinstance(leaf, np.ndarray))
+    return any(end > start for (_, end), (start, _) in itertools.pairwise(bounds))
+
+
+def _whole(array: Array) -> Array:
+    """The array that it is a view of, of which it may show another part at the next step."""
+    return _whole(array.base) if isinstance(array.base, np.ndarray) else array
 
 
 def without_display(env: Any) -> None:
