@@ -253,6 +253,34 @@ def test_rows_that_a_restore_left_behind_stay_in_the_file_and_on_no_curve(
     assert reader.series("new")["updates"].tolist() == list(range(1_001, 1_201)) + list(range(1_201, 3_001))
 
 
+@pytest.mark.parametrize("lives", [[(0, 2_000), (1_990, 4_000)], [(0, 70), (3, 500), (0, 9_000), (8_990, 9_100)],
+                                   [(0, 30_000), (4_200, 20_000), (19_999, 31_000), (30_999, 40_000)]])
+def test_what_a_restore_left_behind_is_in_no_extreme_count_or_mean_of_a_thinned_series(
+    writer: MetricsWriter, path: Path, lives: list[tuple[int, int]]
+) -> None:
+    random, reader = np.random.default_rng(0), MetricsReader(path)
+    for life, (first, last) in enumerate(lives):
+        if life:
+            restored(writer, path, update=first)
+        for update in range(first + 1, last + 1):
+            left = any(start < update for start, _ in lives[life + 1 :])
+            writer.scalars(at(update), {"loss": float(random.choice([-1e6, 1e6])) if left else random.normal()})
+            if update % 5_000 == 0 or update == last:
+                writer.commit()
+    every = reader.series("loss")
+    assert every["updates"].tolist() == list(range(1, lives[-1][1] + 1)) and abs(every["value"]).max() < 10
+    thin = reader.series("loss", max_points=50)
+    assert (thin["value"].max(), thin["value"].min()) == (every["value"].max(), every["value"].min())
+    assert [thin["updates"][place] for place in (0, -1)] == [1, lives[-1][1]] and len(thin["value"]) <= 50
+    rows, _ = reader.newer({"loss": 0}, max_points=100)["loss"]
+    ends = np.searchsorted(every["updates"], rows["updates"])
+    stretches = np.split(every["value"], ends[:-1] + 1)
+    assert rows["count"].tolist() == [len(stretch) for stretch in stretches]
+    assert rows["mean"] == pytest.approx([stretch.mean() for stretch in stretches])
+    restored(writer, path, update=0)
+    assert len(reader.newer({"loss": 0}, max_points=100)["loss"][0]["mean"]) == 0
+
+
 @pytest.mark.parametrize("length", [500, 5_000, 30_000, 100_000])
 @pytest.mark.parametrize("max_points", [20, 200])
 def test_a_decimated_series_keeps_ends_and_extremes_at_their_places(path: Path, length: int, max_points: int) -> None:

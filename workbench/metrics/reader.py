@@ -81,8 +81,8 @@ class MetricsReader:
         with schema.reading(self._path) as connection:
             if connection is None:
                 return {}
-            courses = series.courses(connection, since)
-            return {name: series.newer(connection, name, on_course=courses[name], first=first, max_points=max_points)
+            gaps = series.left_behind(connection, since)
+            return {name: series.newer(connection, name, gaps=gaps[name], first=first, max_points=max_points)
                     for name, first in since.items()}
 
     @_decoding
@@ -95,9 +95,9 @@ class MetricsReader:
             if connection is None:
                 return {}
             names = [str(name) for (name,) in connection.execute("SELECT name FROM names ORDER BY name").fetchall()]
-            courses = series.courses(connection, names)
-            return {name: series.following(connection, name, on_course=courses[name], first=since.get(name, 0),
-                                           most=most) for name in names}
+            gaps = series.left_behind(connection, names)
+            return {name: series.following(connection, name, gaps=gaps[name], first=since.get(name, 0), most=most)
+                    for name in names}
 
     @_decoding
     def means(self, name: str, *, points: int) -> dict[str, npt.NDArray[Any]]:

@@ -10,6 +10,7 @@ stay in the file, and its "restore" event says which they are (`lengths`); readi
 
 from __future__ import annotations
 
+import itertools
 import json
 import math
 import sqlite3
@@ -24,7 +25,7 @@ from workbench.metrics.schema import COUNTERS
 Row = tuple[int, int, int, float, float]  # frames, steps, updates, time_s, value
 Array = npt.NDArray[Any]
 Series = dict[str, Array]
-Range = tuple[int, int, int]  # place of a point, first and last row or rollup
+Gaps = list[tuple[int, int]]  # of rows that were left behind: first and end of each stretch, in order and apart
 
 _WIDTH = 64  # rows, or rollups of the level below, per rollup
 _LEVELS = (1, 2)
@@ -83,12 +84,12 @@ def _key(value: float | None, missing: float) -> float:
 
 def read(connection: sqlite3.Connection, name: str, *, max_points: int | None = None) -> Series:
     """Arrays frames, steps, updates (int64), time_s, value (float64) by arrival; see `MetricsReader.series`."""
-    name_id, on_course = _name_id(connection, name), courses(connection, [name])[name]
+    name_id, gaps = _name_id(connection, name), left_behind(connection, [name])[name]
     last = _last_row(connection, name_id)
     if max_points is None or last < max_points:
-        return _rows(connection, name_id, f"row >= ? {on_course}", 0)[0]
-    points = _pick(connection, name_id, 0, last + 1, max(1, max_points // 2 - 1))
-    return _rows(connection, name_id, f"{_IN} {on_course}", json.dumps(points))[0]
+        return _rows(connection, name_id, f"row >= ? {_outside(gaps)}", 0)[0]
+    points = _pick(connection, name_id, _pieces(0, last + 1, gaps), max(1, max_points // 2 - 1))
+    return _rows(connection, name_id, _IN, json.dumps(points))[0]
 
 
 def raw(connection: sqlite3.Connection, name: str, *, first: int, most: int) -> list[Row]:
@@ -105,21 +106,49 @@ def lengths(connection: sqlite3.Connection) -> dict[str, int]:
             for name_id, name in connection.execute("SELECT id, name FROM names").fetchall()}
 
 
-def courses(connection: sqlite3.Connection, names: Collection[str]) -> dict[str, str]:
-    """For each series a condition of its rows: none that a restore left behind; "" where nothing was restored.
+def left_behind(connection: sqlite3.Connection, names: Collection[str]) -> dict[str, Gaps]:
+    """The rows of each series that a restore left behind.
 
-    Environments step on while a last checkpoint is written: frames beyond it are no sign that something was lost.
+    Environments step on while a last checkpoint is written: frames beyond it are no sign that something was lost,
+    unless the run begins at that checkpoint once more.
     """
-    conditions = {name: list[str]() for name in names}
-    restores = connection.execute(_RESTORES, (json.dumps(list(names)), _MOST_RESTORES * len(conditions)))
-    for name, frames, updates, length in restores:
-        beyond = f"updates > {updates:d}" if updates else f"frames > {frames:d}"
-        conditions[name].append(f"AND NOT (row < {length:d} AND {beyond})")
-    return {name: " ".join(parts[:_MOST_RESTORES]) for name, parts in conditions.items()}
+    stretches = {name: list[tuple[int, int]]() for name in names}
+    before: dict[tuple[str, int, int], int] = {}  # the length at the last restore of a checkpoint
+    restores = connection.execute(_RESTORES, (json.dumps(list(names)), _MOST_RESTORES * len(stretches))).fetchall()
+    for name, frames, updates, length in reversed(restores):
+        counter, most = ("updates", updates) if updates else ("frames", frames)
+        kept = connection.execute(
+            f"""SELECT row FROM metrics WHERE name_id = ? AND row < ? AND {counter} <= ? ORDER BY row DESC LIMIT 1""",
+            (_name_id(connection, name), length, most)).fetchone()
+        stretches[name].append((kept[0] + 1 if kept else 0, length))
+        stretches[name].append((before.get((name, frames, updates), length), length))
+        before[name, frames, updates] = length
+    return {name: _joined(parts)[-_MOST_RESTORES:] for name, parts in stretches.items()}
+
+
+def _joined(stretches: Gaps) -> Gaps:
+    joined: Gaps = []
+    for first, end in sorted(one for one in stretches if one[0] < one[1]):
+        if joined and first <= joined[-1][1]:
+            joined[-1] = joined[-1][0], max(end, joined[-1][1])
+        else:
+            joined.append((first, end))
+    return joined
+
+
+def _outside(gaps: Gaps) -> str:
+    """A condition of rows."""
+    return " ".join(f"AND NOT (row >= {first:d} AND row < {end:d})" for first, end in gaps)
+
+
+def _pieces(first: int, end: int, gaps: Gaps) -> list[tuple[int, int]]:
+    """What the gaps leave of the rows first ... end-1, as first and end of each piece."""
+    ends = [first, *(min(max(at, first), end) for gap in gaps for at in gap), end]
+    return [(begin, stop) for begin, stop in zip(ends[::2], ends[1::2], strict=True) if begin < stop]
 
 
 def newer(
-    connection: sqlite3.Connection, name: str, *, on_course: str, first: int, max_points: int
+    connection: sqlite3.Connection, name: str, *, gaps: Gaps, first: int, max_points: int
 ) -> tuple[Series, Array]:
     """The rows from number `first` on, and their numbers, int64. More than `max_points` are thinned out as by `read`,
     to half of that, which leaves room for later rows.
@@ -128,27 +157,28 @@ def newer(
     (float64) is the mean of these, NaN without any.
 
     Args:
-        on_course: the condition of `courses`.
+        gaps: of `left_behind`.
     """
     name_id = _name_id(connection, name)
     last = _last_row(connection, name_id)
     if last - first < max_points:
-        rows, numbers = _rows(connection, name_id, f"row >= ? {on_course}", first)
+        rows, numbers = _rows(connection, name_id, f"row >= ? {_outside(gaps)}", first)
         finite = np.isfinite(rows["value"])
         return {**rows, "count": finite.astype(np.int64), "mean": np.where(finite, rows["value"], np.nan)}, numbers
-    points = _pick(connection, name_id, first, last + 1, max(1, max_points // 4 - 1))
-    rows, numbers = _rows(connection, name_id, f"{_IN} {on_course}", json.dumps(points))
-    return {**rows, **_counts_and_means(connection, name_id, first, numbers.tolist())}, numbers
+    pieces = _pieces(first, last + 1, gaps)
+    points = _pick(connection, name_id, pieces, max(1, max_points // 4 - 1))
+    rows, numbers = _rows(connection, name_id, _IN, json.dumps(points))
+    return {**rows, **_counts_and_means(connection, name_id, pieces, points)}, numbers
 
 
 def following(
-    connection: sqlite3.Connection, name: str, *, on_course: str, first: int, most: int
+    connection: sqlite3.Connection, name: str, *, gaps: Gaps, first: int, most: int
 ) -> tuple[Series, Array, int, bool]:
     """Rows of the `most` from number `first` on, all of them; their numbers, int64; the number after the last of them,
     also of one that was left behind; and whether there are more."""
     name_id = _name_id(connection, name)
     end = _last_row(connection, name_id) + 1
-    rows, numbers = _rows(connection, name_id, f"row >= ? AND row < {min(first + most, end):d} {on_course}", first)
+    rows, numbers = _rows(connection, name_id, f"row >= ? AND row < {min(first + most, end):d} {_outside(gaps)}", first)
     return rows, numbers, max(first, min(first + most, end)), first + most < end
 
 
@@ -161,20 +191,26 @@ def _rows(
     return _arrays(row[:-1] for row in rows), np.array([row[-1] for row in rows], np.int64)
 
 
-def _counts_and_means(connection: sqlite3.Connection, name_id: int | None, first: int, points: list[int]) -> Series:
+def _counts_and_means(
+    connection: sqlite3.Connection, name_id: int | None, pieces: list[tuple[int, int]], points: list[int]
+) -> Series:
     """`count` and `mean` of `newer`: from the sums of rollups of 64 rows, and the rows before and after those."""
-    rows, rollups = list[Range](), list[Range]()
-    for at, (begin, end) in enumerate(zip([first, *(row + 1 for row in points[:-1])], points, strict=True)):
-        low, high = -(-begin // _WIDTH), (end + 1) // _WIDTH  # rollups low ... high-1 lie within
-        if low < high:
-            rollups.append((at, low, high - 1))
-            rows += [(at, *ends) for ends in ((begin, low * _WIDTH - 1), (high * _WIDTH, end)) if ends[0] <= ends[1]]
-        else:
-            rows.append((at, begin, end))
     sums = np.zeros((2, len(points)))
-    for query, ranges in ((_SUM_OF_ROWS, rows), (_SUM_OF_ROLLUPS, rollups)):
-        for at, low, high in ranges:
-            sums[:, at] += connection.execute(query, (name_id, low, high)).fetchone()
+
+    def add(query: str, at: int, first: int, end: int) -> None:
+        if first < end:
+            sums[:, at] += connection.execute(query, (name_id, first, end - 1)).fetchone()
+
+    for at, (before, point) in enumerate(itertools.pairwise([-1, *points])):
+        for first, end in pieces:
+            begin, stop = max(first, before + 1), min(end, point + 1)
+            low, high = -(-begin // _WIDTH), stop // _WIDTH  # rollups low ... high-1 lie within
+            if low < high:
+                add(_SUM_OF_ROWS, at, begin, low * _WIDTH)
+                add(_SUM_OF_ROLLUPS, at, low, high)
+                add(_SUM_OF_ROWS, at, high * _WIDTH, stop)
+            else:
+                add(_SUM_OF_ROWS, at, begin, stop)
     count, total = sums
     mean = np.where(count > 0, total / np.maximum(count, 1), np.nan)
     return {"count": count.astype(np.int64), "mean": mean}
@@ -205,9 +241,10 @@ def thinned(numbers: Array, values: Array, *, max_points: int) -> Array:
 def means(connection: sqlite3.Connection, name: str, *, points: int) -> Series:
     """At most that many points, float64: the means of stretches of equally many rows."""
     name_id = _name_id(connection, name)
+    on_course = _outside(left_behind(connection, [name])[name])
     rows = connection.execute(
         f"""SELECT avg(frames), avg(steps), avg(updates), avg(time_s), avg(value) FROM metrics
-           WHERE name_id = :id {courses(connection, [name])[name]} GROUP BY row * :points / :all ORDER BY min(row)""",
+           WHERE name_id = :id {on_course} GROUP BY row * :points / :all ORDER BY min(row)""",
         {"id": name_id, "points": points, "all": max(points, _last_row(connection, name_id) + 1)},
     )
     columns = np.array(list(rows), dtype=np.float64).reshape(-1, 5).T
@@ -239,10 +276,19 @@ def _last_row(connection: sqlite3.Connection, name_id: int | None) -> int:
     return -1 if last is None else last
 
 
-def _pick(connection: sqlite3.Connection, name_id: int | None, first: int, end: int, buckets: int) -> list[int]:
-    """The rows to keep of first ... end-1: both ends, and the extremes of `buckets` equal stretches."""
-    extremes = np.array(_cover(connection, name_id, first, end, buckets), dtype=np.float64).T
-    return [int(row) for row in _extremes(extremes, first, end, buckets)]
+def _pick(
+    connection: sqlite3.Connection, name_id: int | None, pieces: list[tuple[int, int]], buckets: int
+) -> list[int]:
+    """The rows to keep of these pieces: both ends, and the extremes of `buckets` equal stretches.
+
+    They are found by the coarsest rollups that are at least twice as fine as the stretches.
+    """
+    if not pieces:
+        return []
+    first, end = pieces[0][0], pieces[-1][1]
+    level = max((level for level in (0, *_LEVELS) if end - first >= 2 * buckets * _WIDTH**level), default=0)
+    cover = [row for piece in pieces for row in _cover(connection, name_id, *piece, level)]
+    return [int(row) for row in _extremes(np.array(cover, dtype=np.float64).T, first, end, buckets)]
 
 
 def _extremes(extremes: Array, first: int, end: int, buckets: int) -> Array:
@@ -256,15 +302,16 @@ def _extremes(extremes: Array, first: int, end: int, buckets: int) -> Array:
     return rows.astype(np.int64)
 
 
-def _cover(connection: sqlite3.Connection, name_id: int | None, first: int, end: int, buckets: int) -> list[Any]:
-    """Extremes of the rows first ... end-1, by the coarsest rollups that are at least twice as fine as the buckets."""
-    level = max((level for level in (0, *_LEVELS) if end - first >= 2 * buckets * _WIDTH**level), default=0)
+def _cover(connection: sqlite3.Connection, name_id: int | None, first: int, end: int, level: int) -> list[Any]:
+    """Extremes of the rows first ... end-1, by rollups of that level, and by finer ones before and after those."""
     width = _WIDTH**level
     begin, stop = -(-first // width), end // width
+    if level and begin >= stop:
+        return _cover(connection, name_id, first, end, level - 1)
     return [
-        *_candidates(connection, name_id, 0, first, begin * width),
+        *(_cover(connection, name_id, first, begin * width, level - 1) if level else ()),
         *_candidates(connection, name_id, level, begin, stop),
-        *_candidates(connection, name_id, 0, stop * width, end),
+        *(_cover(connection, name_id, stop * width, end, level - 1) if level else ()),
     ]
 
 
