@@ -3,17 +3,21 @@
 import copy
 import importlib.util
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import gymnasium
 import numpy as np
 import pytest
 from gymnasium.spaces import Box, Dict, Discrete, MultiBinary, MultiDiscrete, Tuple
 
+from workbench.actor.main import play
 from workbench.environments import VectorEnvironment, make
 from workbench.environments.contract import WithEndings, random_actions, seeds_of
 from workbench.errors import EnvironmentFailed
 from workbench.testing import CatchEnv, CountingEnv, check_environment
-from workbench.trajectory import ENDS, ActionSpec, EnvironmentSpec, Part
+from workbench.trajectory import ENDS, ActionSpec, EnvironmentSpec, Flags, Part, StepBatch
+from workbench.wire.messages import GroupActions, GroupStep
 
 
 class Pixels(gymnasium.Env):
@@ -188,3 +192,50 @@ def test_ten_thousand_episodes_leave_nothing_behind_in_memory(environment, optio
     played(10_000)
     env.close()
     assert resident_kb() - before < 1_024, "KiB; a StepBatch or an observation kept of each episode would be more"
+
+
+def own_vector(flags: list[list[int]], finals: list[list[int]]) -> Any:
+    """A user's own VectorEnvironment of two rows, whose reset and steps come with these flags and final indices."""
+    steps = iter(zip(flags, finals, strict=True))
+
+    def next_step(*_: Any, **__: Any) -> StepBatch:
+        own, index = next(steps)
+        return StepBatch(np.zeros((2, 3), np.float32), np.zeros(2, np.float32), np.array(own, np.uint8),
+                         final_index=np.array(index, np.int32),
+                         final_observation=np.zeros((len(index), 3), np.float32) if index else None)
+
+    return SimpleNamespace(spec=EnvironmentSpec("own", (3,), "float32", 2), num_envs=2, reset=next_step, step=next_step)
+
+
+class Answering:
+    """What an actor's stream does: it answers each step of the group; EOFError once the run is over."""
+
+    def send(self, message: GroupStep) -> None:
+        self.left = 2
+
+    def exchange(self, message: GroupStep | None = None) -> GroupActions:
+        if not self.left:
+            raise EOFError
+        self.left -= 1
+        return GroupActions(0, np.zeros(2, np.int64), 0)
+
+
+CUT, OVER = int(Flags.TRUNCATED | Flags.START), int(Flags.TERMINATED | Flags.START)
+
+
+@pytest.mark.parametrize("flags, finals, said", [
+    ([[8, 0]], [[]], "reset: flags must be START everywhere, and are .8, 0."),
+    ([[8, 8], [1, 0]], [[], []], "step: an end, TERMINATED or TRUNCATED, must come with START, and the flags are"),
+    ([[8, 8], [0, CUT]], [[], []], r"step: final_index must hold the truncated rows \[1\], and holds \[\]"),
+    ([[8, 8], [OVER, 0]], [[], [0]], r"step: final_index must hold the truncated rows \[\], and holds \[0\]"),
+    ([[8, 8], [0, 0]], [[], [1]], r"step: final_index must hold the truncated rows \[\], and holds \[1\]"),
+])
+def test_an_actor_refuses_steps_of_a_users_own_vector_that_would_break_unrolls(flags, finals, said):
+    with pytest.raises(EnvironmentFailed, match=f"'own' broke a rule in {said}.*wb.check_environment tests all rules"):
+        play([own_vector(flags, finals)], Answering(), seed=0)
+
+
+def test_an_actor_takes_ends_lost_lives_and_absent_rows_as_the_contract_has_them():
+    flags = [[8, 8], [CUT, OVER], [int(Flags.LIFE_LOST), int(Flags.ABSENT)]]
+    with pytest.raises(EOFError):
+        play([own_vector(flags, [[], [0], []])], Answering(), seed=0)

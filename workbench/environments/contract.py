@@ -39,8 +39,8 @@ from typing import Any, Literal, NamedTuple, Protocol, runtime_checkable
 import numpy as np
 import numpy.typing as npt
 
-from workbench.errors import ShapeMismatch
-from workbench.trajectory import ActionSpec, EnvironmentSpec, Flags, StepBatch
+from workbench.errors import EnvironmentFailed, ShapeMismatch
+from workbench.trajectory import ENDS, ActionSpec, EnvironmentSpec, Flags, StepBatch
 
 Array = npt.NDArray[Any]
 Show = Literal["endings", "frames"] | None  # what an environment keeps for people to see; frames: endings as well
@@ -122,6 +122,27 @@ def first_step(observation: Array, *, scored: bool = False) -> StepBatch:
     reward = np.zeros(len(observation), np.float32)
     return StepBatch(observation, reward, np.full(len(observation), Flags.START, np.uint8),
                      score=reward.copy() if scored else None)
+
+
+def check_flags(step: StepBatch, name: str, *, is_first: bool) -> None:
+    """Raises EnvironmentFailed for a step whose flags would break unrolls in silence; `is_first`: it is of `reset`."""
+    if wrong := _wrong_flags(step, is_first=is_first):
+        raise EnvironmentFailed(f"environment {name!r} broke a rule in {'reset' if is_first else 'step'}: {wrong}. "
+                                "wb.check_environment tests all rules.")
+
+
+def _wrong_flags(step: StepBatch, *, is_first: bool) -> str:
+    flags, final = step.flags, step.final_index
+    if is_first:
+        return "" if (flags == Flags.START).all() else f"flags must be START everywhere, and are {flags.tolist()}"
+    if not flags.any() and not len(final):
+        return ""  # as nearly always
+    ends = flags & ENDS
+    if (ends[flags & Flags.START == 0] > 0).any():
+        return f"an end, TERMINATED or TRUNCATED, must come with START, and the flags are {flags.tolist()}"
+    cut_off = np.flatnonzero(ends == Flags.TRUNCATED).tolist()
+    told = sorted(final.tolist())
+    return "" if told == cut_off else f"final_index must hold the truncated rows {cut_off}, and holds {told}"
 
 
 def checked_actions(actions: Array, spec: EnvironmentSpec, num_envs: int) -> Array:
