@@ -242,14 +242,18 @@ def test_an_environment_typed_in_a_cell_is_given_to_every_call_that_plays(
     maker = (lambda length: cell["Slow"](cell["Corridor"](length))) if wrapped else cell["Corridor"]
     inside = in_corridor(tmp_path, cell, wrapped=wrapped)
     there = wb.export_policy(inside, target=tmp_path / "mine")
-    assert "mine', environment=mine)" in capsys.readouterr().out
+    name = "make_environment" if wrapped else "mine"
+    assert f"mine', environment={name})" in capsys.readouterr().out
     card = (there / "README.md").read_text()
-    assert "env = mine()" in card and "wb.evaluate('mine', episodes=100, environment=mine)" in card
+    assert f"env = {name}()" in card and f"wb.evaluate('mine', episodes=100, environment={name})" in card
     assert "gymnasium.make" not in card
-    around = "environment mine of its user's own" + (" around it: Slow .* makes all of it" if wrapped else ", and")
+    around = "its user's own, with Slow around it .make_environment is" if wrapped else "environment mine of its user's"
     for call in (lambda: wb.evaluate(there), lambda: wb.rollout(there), lambda: wb.play(there)):
         with pytest.raises(InvalidInput, match=around):
             call()
+    if wrapped:
+        with pytest.raises(InvalidInput, match="=Corridor is a class, and .* with Slow around it. Give a function"):
+            wb.evaluate(there, environment=cell["Corridor"])
     reward = 0.5 if wrapped else 1.0
     assert wb.evaluate(there, episodes=2, environment=maker).returns == (4 * reward, 4 * reward)
     rollout = wb.rollout(there, environment=maker)

@@ -25,6 +25,8 @@ from workbench.errors import InvalidInput, UnknownName, WorkbenchError
 from workbench.rundir import code_beside, sealed, write_atomically
 from workbench.running.starting import check_network_maker, say_what_was_edited
 
+_PLACEHOLDERS = ("YourAlgorithm", "YourNetwork", "your_environment", "make_environment")  # where no name is known
+
 
 @contextmanager
 def with_classes(checkpoint: Checkpoint, **given: Any) -> Iterator[Checkpoint]:
@@ -56,11 +58,13 @@ def not_in_files(checkpoint: Checkpoint) -> dict[str, str]:
     """
     config = checkpoint.config
     network = checkpoint.meta.get("network") == OWN_NETWORK or _is_beside(checkpoint, "network")
-    environment = config.environment.rpartition(":")[2]
+    environment = _identifier(config.environment.rpartition(":")[2], "your_environment")
+    if config.wrappers:
+        environment = "make_environment"  # the class alone is not what it was trained in
     return {
         **({"algorithm": _identifier(config.algorithm, "YourAlgorithm")} if config.own_algorithm else {}),
         **({"network": "YourNetwork"} if network else {}),
-        **({"environment": _identifier(environment, "your_environment")} if _made_by_user(checkpoint) else {}),
+        **({"environment": environment} if _made_by_user(checkpoint) else {}),
     }
 
 
@@ -94,11 +98,10 @@ def _check_missing(checkpoint: Checkpoint, given: Mapping[str, Any]) -> None:
     needed = {kind: name for kind, name in not_in_files(checkpoint).items() if kind in given}
     if not any(given[kind] is None and not _is_beside(checkpoint, kind) for kind in needed):
         return
-    what = " and ".join(f"the {kind}{'' if name.lower().startswith('your') else f' {name}'}"
-                        for kind, name in needed.items())
+    what = " and ".join(f"the {kind}{'' if name in _PLACEHOLDERS else f' {name}'}" for kind, name in needed.items())
     arguments = ", ".join(f"{kind}={name}" for kind, name in needed.items())
-    wrapped = (f" around it: {checkpoint.config.wrappers!s:.200} (environment= is a function that makes all of it)"
-               if "environment" in needed and checkpoint.config.wrappers else "")
+    around = checkpoint.config.wrappers if "environment" in needed else ""
+    wrapped = f", with {around!s:.200} around it (make_environment is a function that makes all of it)" if around else ""
     raise InvalidInput(f"{checkpoint.path} was trained with {what} of its user's own{wrapped}, and its files hold no "
                        "code. Define it as it was, and give it to the call: "
                        f"wb.evaluate({str(checkpoint.path)!r}, {arguments}).")
@@ -139,6 +142,9 @@ def _check_environment(checkpoint: Checkpoint, environment: Any) -> None:
     if not callable(environment):
         raise InvalidInput(f"environment={environment!r:.100} must be a class or a function that makes the environment "
                            f"that {where} was trained in, {name}, wrapped as it was.")
+    if checkpoint.config.wrappers and isinstance(environment, type):
+        raise InvalidInput(f"environment={environment.__name__} is a class, and {where} was trained with "
+                           f"{checkpoint.config.wrappers!s:.200} around it. Give a function that makes all of it.")
     if _is_beside(checkpoint, "environment"):
         raise InvalidInput(f"{where} lies in its run, which has its environment. Leave out environment=.")
     if not _made_by_user(checkpoint):
