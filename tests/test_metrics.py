@@ -214,13 +214,17 @@ def test_rows_beyond_the_checkpoint_stay_after_a_resume_in_the_order_they_came(
     assert MetricsReader(path).series("loss")["updates"].tolist() == [1, 2, 3, 4, 3, 4, 5]
 
 
-def test_a_stop_leaves_no_row_behind_and_a_restart_without_a_checkpoint_all(writer: MetricsWriter, path: Path) -> None:
+def test_updates_and_frames_ahead_of_a_checkpoint_are_left_behind(writer: MetricsWriter, path: Path) -> None:
     for update in (0, 1, 2):
         writer.scalars(at(update), {"loss": 0.0})
     writer.scalars(Progress(frames=170, steps=42, updates=2, time_s=1.1), {"loss": 0.0})  # while it was written
     writer.commit()
     restored(writer, path, update=2)
-    assert MetricsReader(path).series("loss")["frames"].tolist() == [0, 80, 160, 170]
+    assert MetricsReader(path).series("loss")["frames"].tolist() == [0, 80, 160]
+    writer.scalars(Progress(frames=180, steps=45, updates=2, time_s=1.2), {"loss": 0.0})  # a replay fills again
+    writer.commit()
+    restored(writer, path, update=2)
+    assert MetricsReader(path).series("loss")["frames"].tolist() == [0, 80, 160]
     restored(writer, path, update=0)
     assert MetricsReader(path).series("loss")["frames"].tolist() == [0]
 

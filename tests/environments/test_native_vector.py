@@ -289,6 +289,8 @@ WRONG = {
     "reset of all": ("DISABLED", {"terminated": np.array([True, False]), "masked": (np.ones((2, 2)), {})},
                      "must reset those in the mask and leave the others as they are"),
     "an end at the start": ("NEXT_STEP", {"terminated": BOTH}, "ended in the step that begins it"),
+    "a final_obs by keys": ("SAME_STEP", {"terminated": BOTH, "info": {"final_obs": {"a": np.zeros((2, 2))}}},
+                            r'info\["final_obs"\] must have an observation for each .* has none at 0'),
     "raises": ("SAME_STEP", {"raises": True}, "'mine' raised ValueError in step: ran dry\n\nTraceback"),
 }
 

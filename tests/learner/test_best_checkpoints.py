@@ -36,7 +36,8 @@ class Course:
                                 device=Device("cpu", precision="fp32"))
         config = SimpleNamespace(checkpoint_interval_s=600.0, keep_checkpoints=3, hyperparameters=None)
         self.state: Any = SimpleNamespace(paused=None, config=config, parts=parts, progress=Progress(1, 1, 1, 1.0))
-        log: Any = SimpleNamespace(event=lambda *_, **__: None, episodes=SimpleNamespace(status=self._status))
+        log: Any = SimpleNamespace(event=lambda *_, **__: None, commit=lambda: "",
+                                   episodes=SimpleNamespace(status=self._status))
         nothing: Any = None
         monkeypatch.setattr(RunDirectory, "check_place", lambda self: None)
         self.writer = CheckpointWriter(self.run, state=self.state, disk=DiskGuard(), log=log, orders=nothing,

@@ -247,7 +247,7 @@ def test_an_environment_typed_in_a_cell_is_given_to_every_call_that_plays(
     card = (there / "README.md").read_text()
     assert f"env = {name}()" in card and f"wb.evaluate('mine', episodes=100, environment={name})" in card
     assert "gymnasium.make" not in card
-    around = "its user's own, with Slow around it .make_environment is" if wrapped else "environment mine of its user's"
+    around = "its user's own, with Slow around it .make_environment: a" if wrapped else "environment mine of its user's"
     for call in (lambda: wb.evaluate(there), lambda: wb.rollout(there), lambda: wb.play(there)):
         with pytest.raises(InvalidInput, match=around):
             call()

@@ -21,7 +21,7 @@ from workbench.checkpoints import Checkpoint
 from workbench.config import RunConfig
 from workbench.errors import CheckpointCorrupt, InvalidInput, OutOfBounds, RunExists, UnknownName
 from workbench.rundir import sealed
-from workbench.running.fork import _own, _stem
+from workbench.running.fork import _own, _stem, config_of_fork
 from workbench.testing import CountingEnv
 
 
@@ -308,6 +308,14 @@ def test_a_replay_goes_along_if_asked_for_and_shares_the_disk(home: Path, nowher
     without = started(run, learning_rate=3e-4)
     assert not checkpoints.every(without.checkpoints)[0].has_replay
     assert without.name == "replayed-fork-2"
+
+
+@pytest.mark.parametrize(("algorithm", "field"), [
+    ("sac", "first_temperature"), ("vmpo", "first_temperature"), ("vmpo", "first_kl_cost")])
+def test_a_fork_cannot_change_where_something_adapted_began(algorithm: str, field: str) -> None:
+    before = RunConfig.build("CartPole-v1", algorithm=algorithm)
+    with pytest.raises(InvalidInput, match=f"{field} cannot change .* its checkpoint holds what has become of it"):
+        config_of_fork(before, {field: 0.5}, frames=0, replay=False)
 
 
 @pytest.mark.parametrize(

@@ -34,6 +34,7 @@ class Setting:
         words: its name in a panel where that is not `name` in words.
         scale: "log" where a slider should be logarithmic, else "linear".
         optional: whether None is allowed.
+        initial: whether the algorithm goes on from it by itself, and checkpoints hold where it has come to.
     """
 
     name: str
@@ -50,6 +51,7 @@ class Setting:
     optional: bool = False
     group: str = ""
     words: str = ""
+    initial: bool = False
 
     @property
     def title(self) -> str:
@@ -116,6 +118,7 @@ def setting(default: Any, help: str, **more: Any) -> Any:
         group: of live fields that it stands with: "learning", "exploration", "loss", "stop rules" or "system".
         source: where the default is from.
         words: its name in a panel, where that is not the field's.
+        initial: whether it is a first value of what the algorithm adapts and checkpoints hold; a fork cannot change it.
 
     Raises UnknownName for anything else.
     """

@@ -153,6 +153,7 @@ class Learner:
             self.learners.close()  # while all are there
             self.state.raise_failure()
             self.checkpoints.write_last()
+            self.log.hand_over()
         except WorkbenchError:  # which ends the run; after any other error it begins again at its last checkpoint
             self.checkpoints.write_at_failure()
             raise

@@ -100,30 +100,21 @@ def raw(connection: sqlite3.Connection, name: str, *, first: int, most: int) -> 
 
 
 def lengths(connection: sqlite3.Connection) -> dict[str, int]:
-    """How many rows each series has: for the event of a restore, which leaves those of them behind that have more
-    updates than it, or more frames where it has no update."""
+    """How many rows each series has: for the event of a restore, which leaves some of them behind."""
     return {str(name): _last_row(connection, name_id) + 1
             for name_id, name in connection.execute("SELECT id, name FROM names").fetchall()}
 
 
 def left_behind(connection: sqlite3.Connection, names: Collection[str]) -> dict[str, Gaps]:
-    """The rows of each series that a restore left behind.
-
-    Environments step on while a last checkpoint is written: frames beyond it are no sign that something was lost,
-    unless the run begins at that checkpoint once more.
-    """
+    """The rows of each series that a restore left behind: of more updates or more frames than its checkpoint has."""
     stretches = {name: list[tuple[int, int]]() for name in names}
-    before: dict[tuple[str, int, int], int] = {}  # the length at the last restore of a checkpoint
     restores = connection.execute(_RESTORES, (json.dumps(list(names)), _MOST_RESTORES * len(stretches))).fetchall()
-    for name, frames, updates, length in reversed(restores):
-        counter, most = ("updates", updates) if updates else ("frames", frames)
+    for name, frames, updates, length in restores:
         kept = connection.execute(
-            f"""SELECT row FROM metrics WHERE name_id = ? AND row < ? AND {counter} <= ? ORDER BY row DESC LIMIT 1""",
-            (_name_id(connection, name), length, most)).fetchone()
+            """SELECT row FROM metrics WHERE name_id = ? AND row < ? AND updates <= ? AND frames <= ?
+               ORDER BY row DESC LIMIT 1""", (_name_id(connection, name), length, updates, frames)).fetchone()
         stretches[name].append((kept[0] + 1 if kept else 0, length))
-        stretches[name].append((before.get((name, frames, updates), length), length))
-        before[name, frames, updates] = length
-    return {name: _joined(parts)[-_MOST_RESTORES:] for name, parts in stretches.items()}
+    return {name: _joined(parts[:_MOST_RESTORES]) for name, parts in stretches.items()}
 
 
 def _joined(stretches: Gaps) -> Gaps:

@@ -101,7 +101,7 @@ def _check_missing(checkpoint: Checkpoint, given: Mapping[str, Any]) -> None:
     what = " and ".join(f"the {kind}{'' if name in _PLACEHOLDERS else f' {name}'}" for kind, name in needed.items())
     arguments = ", ".join(f"{kind}={name}" for kind, name in needed.items())
     around = checkpoint.config.wrappers if "environment" in needed else ""
-    wrapped = f", with {around!s:.200} around it (make_environment is a function that makes all of it)" if around else ""
+    wrapped = f", with {around!s:.200} around it (make_environment: a function that makes all of it)" if around else ""
     raise InvalidInput(f"{checkpoint.path} was trained with {what} of its user's own{wrapped}, and its files hold no "
                        "code. Define it as it was, and give it to the call: "
                        f"wb.evaluate({str(checkpoint.path)!r}, {arguments}).")

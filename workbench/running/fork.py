@@ -152,6 +152,9 @@ def config_of_fork(before: RunConfig, changes: dict[str, Any], *, frames: int, r
         if name in WEIGHT_FIELDS:
             raise InvalidInput(f"{what}: the weights would not fit, or mean something else. Start a new run; "
                                "wb.launch(..., checkpoint=...) takes the weights alone where they fit.")
+        if settings[name].initial:
+            raise InvalidInput(f"{what}: its checkpoint holds what has become of it. Start a new run; "
+                               "wb.launch(..., checkpoint=...) takes the weights alone.")
         if replay and name in _UNROLLS:
             raise InvalidInput(f"{what} with its replay: the unrolls in it would not fit. Fork without replay=True.")
     config = before.replaced(**changes)

@@ -56,6 +56,6 @@ class SACConfig(ReplayConfig):
         "the largest entropy where actions are choices", unit="nats", low=-1000.0, high=1000.0, live=True,
         group="exploration", source=f"{_PAPER}, table 1; choices: ours, arXiv 1910.07207 has 0.98 of the largest")
     first_temperature: float = setting(1.0, "weight of the entropy at the start", low=1e-6, high=1e3, scale="log",
-                                       source=_PAPER)
+                                       source=_PAPER, initial=True)
     critic_size: int = setting(256, "units of the two hidden layers of each critic", unit="units", low=1, high=16_384,
                                source=f"{_PAPER}, table 1")

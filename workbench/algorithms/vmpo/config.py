@@ -51,8 +51,9 @@ class VMPOConfig(BaselineFields, EpochsConfig):
                                        source=_PAPER)
     kl_bound: float = setting(0.01, "ε_α: how far the policy may move from the one that acted", unit="nats", low=1e-6,
                               high=100.0, live=True, group="loss", scale="log", source=_PAPER)
-    first_temperature: float = setting(1.0, "η at the start", low=1e-3, high=1e3, scale="log", source=_PAPER)
-    first_kl_cost: float = setting(5.0, "α at the start", low=1e-3, high=1e3, scale="log", source=_PAPER)
+    first_temperature: float = setting(1.0, "η at the start", low=1e-3, high=1e3, scale="log", source=_PAPER,
+                                       initial=True)
+    first_kl_cost: float = setting(5.0, "α at the start", low=1e-3, high=1e3, scale="log", source=_PAPER, initial=True)
     multiplier_rate_factor: float = setting(
         1.0, "learning rate of the parameters of η and α, as a factor of learning_rate", low=0.0, high=1000.0,
         live=True, group="learning", scale="log",

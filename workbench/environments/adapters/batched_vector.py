@@ -142,9 +142,14 @@ class NativeVector(WithEndings):
             raise self._broken("step", 'in SAME_STEP mode info["final_obs"] must hold the last observations of the '
                                        "episodes that ended")
         for index in np.flatnonzero(ended).tolist():
-            self._place(final_obs[index], final[index], "step")
+            try:
+                own = final_obs[index]
+            except (LookupError, TypeError):
+                raise self._broken("step", f'info["final_obs"] must have an observation for each environment that '
+                                           f"ended, and has none at {index}: {short(final_obs)}") from None
+            self._place(own, final[index], "step")
             if self._is_synchronous:
-                self._finals.append((index, final_obs[index], final[index]))
+                self._finals.append((index, own, final[index]))
         self._check_finite(final, "step")
         if self.keeps_endings:
             self._endings = self._endings_of(final, ended, draws=False)  # it already draws the next episode

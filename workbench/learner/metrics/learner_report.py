@@ -87,6 +87,7 @@ class Unsent:
     def __init__(self, most: int) -> None:
         self._episodes: deque[Packed] = deque()
         self._most, self._first, self._lock = most, 0, threading.Lock()
+        self.given = 0  # episodes, from the first one on
 
     def append(self, episode: Packed) -> None:
         """Add an episode."""
@@ -99,7 +100,12 @@ class Unsent:
         """The episodes from `number` on, and the number of the first of them; drops the earlier ones."""
         with self._lock:
             self._drop(number)
+            self.given = len(self)
             return list(self._episodes), self._first
+
+    def __len__(self) -> int:
+        """How many there were from the first one on."""
+        return self._first + len(self._episodes)
 
     def _drop(self, before: int) -> None:
         while self._episodes and self._first < before:

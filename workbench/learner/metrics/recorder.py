@@ -286,6 +286,9 @@ class Recorder:
         """No episodes: those of the leader are written already."""
         return [], 0
 
+    def hand_over(self) -> None:
+        """Nothing to do."""
+
     def _loop(self) -> None:
         """Record once a second until closed, and once more then."""
         while not self._closed.wait(_INTERVAL_S):
@@ -338,7 +341,7 @@ class Recorder:
             device=learner.device.kind, precision=learner.device.precision, learner_threads=learner.threads,
             compiler=compiler(scalars, learner.device.matrices),
             actors=parts_from_json(ActorStatus, activity.actors), bottleneck=parts,
-            warning=self._commit(),
+            warning=self.commit(),
             hint=without_end(
                 steps=progress.steps, episodes=episodes["episodes"], environments=state.config.environments()
             ) or hint(
@@ -347,7 +350,7 @@ class Recorder:
                 batches_bounded=scalars.get("batch_fill", 0.0) > _FULL and state.max_batch < state.environments),
         )
 
-    def _commit(self) -> str:
+    def commit(self) -> str:
         """Commit the rows that wait, and return a sentence if the disk refuses them; they are then tried again."""
         self._disk.store(PLACE, self._run.check_place)
         self._disk.store(METRICS, self._writer.commit)
@@ -378,6 +381,12 @@ class Forwarder:
     def unsent(self, number: int) -> tuple[list[Packed], int]:
         """See `Unsent.after`."""
         return self._unsent.after(number)
+
+    def hand_over(self) -> None:
+        """Wait for the leader, which asks once a second, to ask for the last episodes."""
+        last, latest = len(self._unsent), time.monotonic() + _ASK_S
+        while self._unsent.given < last and time.monotonic() < latest:
+            time.sleep(_INTERVAL_S / 20)
 
     @property
     def loops(self) -> dict[str, Callable[[], None]]:

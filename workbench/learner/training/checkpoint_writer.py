@@ -150,6 +150,7 @@ class CheckpointWriter:
         progress = state.progress
         meta = self._meta(reason, progress)
         self._run.check_place()
+        self._log.commit()  # or a kill right after this would lose rows that the checkpoint covers
         groups = checkpointing.groups_of(parts.trainer, parts.inference.generator)
         unrolls = parts.experience.arrays(state.config.hyperparameters, requested=replay)
         write = partial(checkpoints.write, self._run.checkpoints, frames=progress.frames, meta=meta,
