@@ -23,7 +23,8 @@ WITHOUT_COMMAND = (  # beginnings of calls, and of file names
     "wb.play(", "wb.launch('x', algorithm=YourClass)", "wb.pretrained(", "wb.register_environment", "wb.resume(colab",
     "wb.resume(run", "wb.launch('x'1, checkpoint=",
     "wb.setting(", "wb.sweep('CartPole-v1', space=", "run.md", "run.track", "wb.aggregate", "wb.attach('x').track('x')",
-    "wb.check_environment", "wb.export_policy(", "wb.fields(", "wb.load_policy", 'wb.resume("1", launcher="ray"', "wb.rollout(run)",
+    "wb.export_policy(", "wb.fields(", "wb.load_policy", 'wb.resume("1", launcher="ray"', "wb.rollout(run)",
+    "wb.check_environment",
 )
 
 

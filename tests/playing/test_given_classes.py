@@ -245,7 +245,9 @@ def test_an_environment_typed_in_a_cell_is_given_to_every_call_that_plays(
     name = "make_environment" if wrapped else "mine"
     assert f"mine', environment={name})" in capsys.readouterr().out
     card = (there / "README.md").read_text()
-    assert f"env = {name}()" in card and f"wb.evaluate('mine', episodes=100, environment={name})" in card
+    assert f"env = {name}(**{{'length': 4}})" in card
+    assert f"wb.evaluate('mine', episodes=100, environment={name})" in card
+    assert f"wb.launch({name}, algorithm='vtrace', environment_options={{'length': 4}}, checkpoint='mine')" in card
     assert "gymnasium.make" not in card
     around = "its user's own, with Slow around it .make_environment: a" if wrapped else "environment mine of its user's"
     for call in (lambda: wb.evaluate(there), lambda: wb.rollout(there), lambda: wb.play(there)):
@@ -262,6 +264,10 @@ def test_an_environment_typed_in_a_cell_is_given_to_every_call_that_plays(
     with wb.play(there, environment=maker) as game:
         assert game.step(0).reward == reward
     assert wb.load_policy(there, env=maker(4)).act(np.zeros(3, np.float32)) in (0, 1)
+    assert "has no wrapper" not in capsys.readouterr().out
+    if wrapped:
+        wb.load_policy(there, env=cell["Corridor"](4))
+        assert "trained with Slow around its environment, and env has no wrapper" in capsys.readouterr().out
     assert wb.evaluate(inside, episodes=1).returns == (4 * reward,), "in its run it needs nothing"
 
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from workbench import checkpoints
 from workbench.checkpoints import Checkpoint
+from workbench.environments.adapters.wrapping import unwrapped
 from workbench.errors import InvalidInput, checked_arguments
 from workbench.playing import worker_process
 from workbench.playing.episodes import rollout
@@ -128,5 +129,7 @@ def load_policy(
     source = chosen_checkpoint(checkpoint, trust_code=trust_code)
     if not (hasattr(env, "observation_space") and hasattr(env, "action_space")):
         raise InvalidInput(f"env={env!r:.100} is no Gymnasium environment. Give one: gymnasium.make('CartPole-v1').")
+    if missing := unwrapped(source.config.wrappers, env):
+        notify(f"The policy was trained with {missing} around its environment, and env has no wrapper of that name.")
     with with_classes(source, algorithm=algorithm, network=network) as complete:
         return Policy(complete, env, greedy=worker_process.GREEDY.check(greedy), seed=worker_process.SEED.check(seed))

@@ -66,6 +66,15 @@ def checked_wrappers(wrappers: Iterable[Wrapper]) -> tuple[Wrapper, ...]:
     return wrappers
 
 
+def unwrapped(names: str, env: Any) -> str:
+    """Those of `Wrapped.names` that are classes', and that none of the wrappers around `env` is called."""
+    around = set()
+    while env is not None:
+        around.add(type(env).__name__)
+        env = getattr(env, "env", None)
+    return ", ".join(name for name in names.split(", ") if name[:1].isupper() and name not in around)
+
+
 def _name(wrapper: Any) -> str:
     """The name of a class, function or functools.partial."""
     function = getattr(wrapper, "func", wrapper)

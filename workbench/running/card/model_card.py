@@ -74,16 +74,20 @@ def _summary(checkpoint: Checkpoint) -> str:
 
 
 def _use(checkpoint: Checkpoint, name: str) -> str:
-    environment = checkpoint.config.environment
+    config = checkpoint.config
+    environment = config.environment
     folder = name[: -len(".zip")] if name.lower().endswith(".zip") else name
     own = not_in_files(checkpoint)
     define = f"  # define {' and '.join(own.values())} first: these files hold no code" if own else ""
     made = own.pop("environment", None)
     given = "".join(f", {kind}={name}" for kind, name in own.items())
     launched, playing = (f"{environment!r}", "") if made is None else (made, f", environment={made}")
+    launched += "" if "algorithm" in own else f", algorithm={config.algorithm!r}"
+    launched += f", environment_options={config.environment_options}" if config.environment_options else ""
     more = [f"run = wb.launch({launched}{given}, checkpoint={folder!r})  # begins with its weights"] if define else []
     imported = [] if made else ["import gymnasium"]
-    makes = f"{made}()" if made else f"gymnasium.make({environment!r})"
+    options = f"**{config.environment_options}" if config.environment_options else ""
+    makes = f"{made}({options})" if made else f"gymnasium.make({environment!r})"
     return "\n".join([
         *imported, f"import workbench as wb{define}", "",
         f"env = {makes}  # {'' if made else 'or your own, with the same spaces, '}wrapped as in training",
