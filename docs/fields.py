@@ -18,6 +18,7 @@ from workbench.config import (
     Setting,
     settings,
 )
+from workbench.config.settings import ELSEWHERE
 from workbench.config.signatures import bounds_of
 from workbench.tables import shown
 
@@ -45,7 +46,7 @@ can be changed:
 | live (group) | while the run learns: `run.tune(...)`, `workbench tune` or a control in the panel, in this group |
 | scale | while the run learns: `run.scale(actors=8)` |
 | fork | in a second run from a checkpoint: `run.fork(batch_size=64)`, which takes live fields, too |
-| new run | not in a fork, because the weights depend on it: `wb.launch(...)` |
+| new run | not in a fork, because what is learnt depends on it: `wb.launch(...)` |
 
 `wb.resume` takes live fields, `actors`, `launcher` and `address`.
 """
@@ -67,7 +68,9 @@ def changes(field: Setting) -> str:
     """How a run's value is changed, in the words of HEAD's table."""
     if field.live:
         return f"live ({field.group})"
-    return "scale" if field.name == "actors" else "new run" if field.name in WEIGHT_FIELDS else "fork"
+    if field.name == "actors":
+        return "scale"
+    return "new run" if field.name in WEIGHT_FIELDS or field.initial else "fork"
 
 
 def table(fields: Iterable[Setting]) -> list[str]:
@@ -103,9 +106,16 @@ def algorithm_sections() -> list[str]:
     return lines
 
 
+def names_elsewhere() -> list[str]:
+    """What other libraries and papers call a field."""
+    rows = [f"| {', '.join(f'`{word}`' for word in sorted(words))} | `{field}` |" for field, words in ELSEWHERE.items()]
+    return ["", "## Names elsewhere", "", "What other libraries and papers call a field; a call with such a name is "
+            "refused with ours.", "", "| there | here |", "|---|---|", *rows]
+
+
 def page() -> str:
     """The text of docs/fields.md."""
-    return HEAD + "\n".join([*run_sections(), *algorithm_sections()]) + "\n"
+    return HEAD + "\n".join([*run_sections(), *algorithm_sections(), *names_elsewhere()]) + "\n"
 
 
 if __name__ == "__main__":

@@ -8,7 +8,7 @@ from pathlib import Path
 ROOT = Path(__file__).parents[2]
 NAVIGATION = ("Start", "Concepts", "Lessons", "Guides", "Reference", "Trust", "Design")
 _PAGES = {  # those of them that are there
-    "Start": ("docs/index", "docs/installation", "docs/start", "docs/tour"),
+    "Start": ("docs/index", "docs/installation", "docs/start", "docs/tour", "docs/coming"),
     "Concepts": ("docs/concepts", "docs/glossary"),
     "Lessons": ("docs/lessons", "docs/teaching"),
     "Guides": ("docs/environments", "docs/algorithms", "docs/sweeps", "docs/scale", "docs/colab", "docs/tpu",

@@ -66,6 +66,19 @@ def test_environments_that_evaluate_are_what_the_rules_go_by() -> None:
     assert reached(evaluating, replace(now, evaluation_return=10.0))[0] == "target_return"
 
 
+def test_a_target_of_the_score_goes_by_the_score_alone_and_says_where_there_is_none() -> None:
+    scored = training(50.0, 10, episode_score=0.8, evaluation_score=0.95)
+    assert reached(config(target_score=0.9), scored) == ("", "")
+    assert reached(config(target_score=0.8), scored) == (
+        "target_score", "reached target_score=0.8: the mean score is 0.8")
+    evaluating = config(target_score=0.9, evaluation_envs_per_actor=1)
+    assert reached(evaluating, replace(scored, evaluation_episodes=19)) == ("", "")
+    assert reached(evaluating, replace(scored, evaluation_episodes=20))[0] == "target_score"
+    assert spent(config(target_score=0.9), scored) == ["until a mean score of 0.9"]
+    assert spent(config(target_score=0.9), training(50.0, 10)) == [
+        "until a mean score of 0.9, which this environment does not tell"]
+
+
 def test_the_best_return_keeps_its_place_until_a_higher_one_comes() -> None:
     budget = Budget(Spent(), now=0.0)
     for mean, frames in ((None, 300), (5.0, 1000), (4.0, 2000), (5.0, 3000), (6.0, 4000), (5.5, 5000)):

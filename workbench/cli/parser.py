@@ -17,7 +17,8 @@ from workbench.errors import nearest
 # Settings without an option that is made from them.
 APART = ("environment", "algorithm", "own_algorithm", "network", "environment_options", "wrappers")
 _GROUPS: dict[str, tuple[str, ...]] = {
-    "when it ends": ("total_frames", "max_hours", "price_per_hour", "max_cost", "target_return", "patience_frames"),
+    "when it ends": ("total_frames", "max_hours", "price_per_hour", "max_cost", "target_return", "target_score",
+                     "patience_frames"),
     "environments and actors": (
         "actors", "envs_per_actor", "groups_per_actor", "frame_stack", "seed", "opponent", "opponent_agents",
         "actor_threads", "actor_processes", "step_timeout_s", "actor_memory_limit_gb",

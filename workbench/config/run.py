@@ -68,6 +68,9 @@ class RunConfig(NamesNearest):
         None, "mean return at which the run finishes: of the last 100 episodes (of one for each environment, if there "
         "are more), 20 at least, of environments that evaluate, if any do; None: it goes on",
         low=-1e12, high=1e12, live=True, group="stop rules")
+    target_score: float | None = setting(
+        None, "mean score at which the run finishes, as target_return, where the environment tells a score; None: it "
+        "goes on", low=-1e12, high=1e12, live=True, group="stop rules")
     patience_frames: int | None = setting(None, "frames without a higher mean return after which the run finishes; "
                                           "None: it goes on", unit="frames", low=1, high=10**13,
                                           live=True, group="stop rules")
@@ -322,6 +325,19 @@ def _split(algorithm: str, kind: type, fields: dict[str, Any]) -> tuple[dict[str
     return ({k: v for k, v in fields.items() if k in own}, {k: v for k, v in fields.items() if k in theirs})
 
 
+_NO_FIELDS = {  # what other libraries have a field for, and what does it here
+    "callback": "No code of yours runs inside a run: run.wait(...) waits for what you want to react to, run.tune(...) "
+    "changes a live field, and target_return, patience_frames and evaluation_envs_per_actor do what callbacks are for",
+    "tensorboard_log": "Files for TensorBoard are always written, in run.path / 'tensorboard'",
+    "max_episode_steps": "environment_options={'max_episode_steps': 200} limits an environment of Gymnasium's, and "
+    "wrappers=[lambda env: gymnasium.wrappers.TimeLimit(env, 200)] one of your own",
+    "capture_video": "wb.rollout(run).save('film.mp4') films an episode of any checkpoint",
+    "verbose": "progress=False is silent, and run.dashboard() shows the most",
+}
+_NO_FIELDS |= {"callbacks": _NO_FIELDS["callback"], "time_limit": _NO_FIELDS["max_episode_steps"],
+               "record_video": _NO_FIELDS["capture_video"], "log_dir": _NO_FIELDS["tensorboard_log"]}
+
+
 def check_network(name: object) -> None:
     """Raises UnknownName if no network has that name."""
     if name not in NETWORKS:
@@ -339,6 +355,8 @@ def unknown_field(
         other = f" ({meant[0]} here)" if meant else ""
         return UnknownName(f"{name}{other} is a field of {' and '.join(others)}, and not of this run's algorithm, "
                            f"{algorithm!r}. A run that has it: wb.launch(..., algorithm={others[0]}).")
+    if str(name) in _NO_FIELDS and name not in names:
+        return UnknownName(f"unknown hyperparameter {name!r}. {_NO_FIELDS[str(name)]}.")
     if "steps" in str(name) and "total_frames" in meant:
         remedy = f"It counts frames: each step of an Atari game is four, unless frame_skip says otherwise. {remedy}"
     return UnknownName.among("hyperparameter", name, names, remedy.rstrip(), SYNONYMS)

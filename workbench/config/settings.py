@@ -87,6 +87,8 @@ class Setting:
         is_number = isinstance(value, int | float) and not isinstance(value, bool)
         words = "a number" if is_number else {str: "text", NoneType: "None"}.get(type(value), type(value).__name__)
         but = "" if is_number and self.kind is int else f", not {words}"
+        if callable(value) and self.name == "learning_rate":
+            but += " (learning_rate_schedule='linear' lets it fall, and run.tune changes it while the run learns)"
         fits = type(self.default) is self.kind and self.kind is not dict  # a wrong default is no example
         example = f" For example: {self.name}={self.default!r}." if fits else ""
         kind = f"one of {', '.join(map(repr, self.choices))}" if self.choices else _IN_WORDS[self.kind]
@@ -136,32 +138,35 @@ def with_default(base: type, name: str, default: Any, **more: Any) -> Any:
     return dataclasses.field(default=default, metadata={**field.metadata, **more})
 
 
-_ELSEWHERE = {
+ELSEWHERE: dict[str, list[str]] = {field: words.split() for field, words in {
     "envs_per_actor": "n_envs num_envs num_envs_per_worker num_envs_per_env_runner",
     "actors": "workers num_workers num_env_runners", "environment_options": "env_kwargs",
     "frame_stack": "env_framestack", "total_frames": "timesteps total_timesteps total_steps train_for_env_steps",
-    "target_return": "reward_threshold stop_reward", "device": "cuda",
+    "target_return": "reward_threshold stop_reward stop_on_reward", "device": "cuda",
+    "patience_frames": "early_stopping max_no_improvement_evals", "evaluation_envs_per_actor": "eval_freq n_eval_envs",
+    "checkpoint_interval_s": "save_freq save_every save_interval checkpoint_freq checkpoint_every",
     "track": "with_wandb", "network": "hidden_size hidden_sizes net_arch policy_kwargs policy use_rnn",
     "lstm_size": "rnn_size",
     "unroll_length": "rollout num_steps n_steps rollout_fragment_length", "discount": "gamma",
     "burn_in": "burn_in_length", "learning_rate": "policy_lr", "critic_rate_factor": "q_lr",
-    "learning_rate_schedule": "anneal_lr", "max_gradient_norm": "max_grad_norm grad_clip",
+    "learning_rate_schedule": "anneal_lr lr_schedule", "max_abs_reward": "clip_reward clip_rewards",
+    "max_gradient_norm": "max_grad_norm grad_clip",
     "entropy_cost": "ent_coef exploration_loss_coeff entropy_coeff", "temperature": "alpha",
     "first_temperature": "alpha ent_coef temperature", "target_entropy": "autotune",
     "baseline_cost": "vf_coef value_loss_coeff vf_loss_coeff", "lambda_": "gae_lambda",
     "clip": "clip_range clip_coef clip_param ppo_clip_ratio", "value_clip": "clip_range_vf clip_vloss",
     "epochs": "n_epochs update_epochs num_epochs", "minibatches": "num_minibatches",
     "normalize_observations": "norm_obs normalize_input", "normalize_rewards": "norm_reward normalize_returns",
-    "normalize_advantages": "norm_adv normalize_advantage", "replay_size": "buffer_size",
+    "normalize_advantages": "norm_adv normalize_advantage", "replay_size": "buffer_size replay_buffer_size",
     "replay_min_size": "learning_starts", "replay_ratio": "gradient_steps train_freq",
     "target_update_period": "tau target_update_interval target_network_frequency",
     "target_share": "tau target_update_interval target_network_frequency",
     "priority_exponent": "prioritized_replay_alpha", "importance_exponent": "prioritized_replay_beta",
     "exploration_base": "start_e end_e eps_start eps_end epsilon exploration_fraction",
-}  # what papers and other libraries call a field
+}.items()}  # what papers and other libraries call a field
 SYNONYMS: dict[str, list[str]] = {}  # the fields that such a word means, of which an algorithm has one
-for _field, _words in _ELSEWHERE.items():
-    for _word in _words.split():
+for _field, _words in ELSEWHERE.items():
+    for _word in _words:
         SYNONYMS.setdefault(_word, []).append(_field)
 KINDS: dict[str, type] = {"bool": bool, "int": int, "float": float, "str": str, "dict": dict}
 
@@ -201,6 +206,11 @@ def check_known(config: type, names: Iterable[str], what: str) -> None:
     for name in names:
         if name not in fields:
             raise UnknownName.among(what, name, fields)
+
+
+def takes(function: Callable[..., Any], parameter: str) -> bool:
+    """Whether the function has a parameter of that name."""
+    return parameter in inspect.signature(function).parameters
 
 
 def check_keywords(function: Callable[..., Any], names: Iterable[str], what: str, *, also: Iterable[str] = ()) -> None:

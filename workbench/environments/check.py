@@ -10,19 +10,20 @@
 from __future__ import annotations
 
 import contextlib
-import inspect
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 
+from workbench.config.settings import takes
 from workbench.environments.adapters.guarded_calls import called
 from workbench.environments.adapters.gymnasium_vector import without_display
+from workbench.environments.adapters.wrapping import Wrapped, Wrapper, checked_wrappers
 from workbench.environments.contract import Array, Show, VectorEnvironment, random_actions
 from workbench.environments.observations import decode
 from workbench.environments.registry import factory_call, make
-from workbench.errors import EnvironmentFailed, InvalidInput, MissingPackage, ShapeMismatch
+from workbench.errors import EnvironmentFailed, InvalidInput, MissingPackage, ShapeMismatch, checked_arguments
 from workbench.trajectory import ENDS, EnvironmentSpec, Flags, StepBatch
 
 _KNOWN = sum(Flags)
@@ -177,9 +178,10 @@ class _BatchRules:
                 _check_frame(ending.frame, f"ending({index}).frame")
 
 
+@checked_arguments(make_env="Give a name, a class or a function that makes an environment.")
 def check_environment(
     make_env: str | Callable[..., Any], *, steps: int = 300, options: Mapping[str, Any] | None = None, seed: int = 0,
-    num_envs: int = 3,
+    num_envs: int = 3, wrappers: Sequence[Wrapper] = (),
 ) -> Checked:
     """Takes `steps` random steps in `num_envs` environments. Returns counts of the events if no rule is broken.
 
@@ -188,12 +190,21 @@ def check_environment(
             `num_envs` and `seed` (and `show`) that returns a vector environment: see `adapters.adapt.vector_of`.
         options: as in `make`.
         num_envs: at least 2, and a multiple of the agents of a game.
+        wrappers: as in `wb.launch`.
 
     Raises:
         EnvironmentFailed: a rule is broken, or the environment raised; the message says which rule.
         What `make` raises.
     """
-    build = _builder(make_env, dict(options or {}), num_envs, seed)
+    if not callable(make_env) and not isinstance(make_env, str):
+        raise InvalidInput(f"make_env={make_env!r:.100} must be a name, a class or a function that makes an "
+                           "environment, not one that exists already.")
+    label = make_env if isinstance(make_env, str) else getattr(make_env, "__name__", "environment")
+    factory = Wrapped(None if isinstance(make_env, str) else make_env, checked_wrappers(wrappers))
+
+    def build(threads: int = 1, show: Show = None) -> VectorEnvironment:
+        return make(label, num_envs=num_envs, seed=seed, threads=threads, options=options, factory=factory, show=show)
+
     with contextlib.closing(build()) as env:
         _check_spec(env, num_envs)
         counts, trajectory = _rollout(env, steps, seed)
@@ -209,35 +220,11 @@ def check_environment(
     with contextlib.closing(build(threads=2)) as env:
         _check_same(trajectory, _rollout(env, steps, seed)[1], "threads",
                     "with 2 threads the trajectory must be the same as with 1")
-    takes_show = callable(make_env) and _takes(make_env, "show")
+    takes_show = callable(make_env) and takes(make_env, "show")
     counts.frames = _check_rendering(build, trajectory, seed, keeps_endings=takes_show)
-    _check_single(make_env, dict(options or {}), steps, seed)
+    _check_single(label, factory, dict(options or {}), steps, seed)
     counts.left_out = getattr(env, "left_out", ())
     return counts
-
-
-def _builder(
-    make_env: str | Callable[..., Any], options: dict[str, Any], num_envs: int, seed: int
-) -> Callable[..., VectorEnvironment]:
-    """A function that makes the environments, with the arguments `threads` and `show` of `make`."""
-    if not callable(make_env) and not isinstance(make_env, str):
-        raise InvalidInput(f"make_env={make_env!r:.100} must be a name, a class or a function that makes an "
-                           "environment, not one that exists already.")
-    label, factory = _named(make_env)
-
-    def build(threads: int = 1, show: Show = None) -> VectorEnvironment:
-        return make(label, num_envs=num_envs, seed=seed, threads=threads, options=options, factory=factory, show=show)
-
-    return build
-
-
-def _named(make_env: str | Callable[..., Any]) -> tuple[str, Callable[..., Any] | None]:
-    """The label of an environment in messages, and its factory; None for a name."""
-    return (make_env, None) if isinstance(make_env, str) else (getattr(make_env, "__name__", "environment"), make_env)
-
-
-def _takes(function: Callable[..., Any], parameter: str) -> bool:
-    return parameter in inspect.signature(function).parameters
 
 
 def _check_rendering(
@@ -281,17 +268,16 @@ def _check_spec(env: VectorEnvironment, num_envs: int) -> None:
     _rule(env.fps > 0, "fps", f"must be above 0, is {env.fps}")
 
 
-def _check_single(make_env: str | Callable[..., Any], options: dict[str, Any], steps: int, seed: int) -> None:
+def _check_single(label: str, factory: Wrapped, options: dict[str, Any], steps: int, seed: int) -> None:
     """Checks that the vector adapter does not make, on a single Gymnasium environment.
 
     Observations must lie in the declared space, and an environment that can draw must draw.
     """
     import gymnasium
 
-    label, factory = _named(make_env)
     for draws in (False, True):
         call = factory_call(label, options, factory=factory, draws=draws)
-        if call is None or _takes(call, "num_envs"):
+        if call is None or takes(call, "num_envs"):
             return
         with contextlib.suppress(MissingPackage) if draws else contextlib.nullcontext():
             env = called(label, 0, "constructor", call)
@@ -334,6 +320,9 @@ def _check_inside(space: Any, observation: Any, name: str) -> None:
         with contextlib.suppress(KeyError, IndexError, TypeError):
             _check_inside(member, observation[key], f"{name}/{key}" if name else str(key))
     what = f"an observation{f' {name!r}' if name else ''} ({_described(observation)})"
+    if isinstance(observation, np.ndarray) and space.contains(observation.astype(getattr(space, "dtype", None))):
+        _rule(False, "observation space", f"{what} would be in {space} were it {space.dtype}: return "
+              f"observation.astype({str(space.dtype)!r}). A run converts it")
     _rule(False, "observation space", f"{what} is not in {space}. Mend the observation or its space. A run takes such "
           "numbers as they are, as float32, and says nothing; normalize_observations=True scales them")
 

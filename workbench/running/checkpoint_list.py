@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Protocol, SupportsIndex, Unpack, overload
 
 from workbench import checkpoints, imports
 from workbench.checkpoints import Checkpoint
+from workbench.metrics.status_facts import FACTS, exact
 from workbench.tables import Columns, Table, check_index, duration, named
 
 if TYPE_CHECKING:
@@ -19,6 +20,11 @@ if TYPE_CHECKING:
 def why_written(checkpoint: Checkpoint) -> str:
     """Why a checkpoint was written, in words; "" where it does not tell."""
     return "asked for" if checkpoint.requested else str(checkpoint.meta.get("reason", ""))
+
+
+def _mean(checkpoint: Checkpoint, by: str) -> str:
+    judged = checkpoints.standing(checkpoint)
+    return exact(judged.mean) if judged is not None and judged.by == by else ""
 
 
 _COLUMNS: Columns = {
@@ -71,9 +77,11 @@ class Checkpoints(list[Checkpoint]):
 
     @property
     def table(self) -> Table[Checkpoint]:
-        """The checkpoints as a table of text, which marks the best one."""
+        """The checkpoints as a table of text, which marks the best one, with what it is the best by."""
         best = self.best
-        columns: Columns = {**_COLUMNS, "": lambda checkpoint: _MARK if checkpoint == best else ""}
+        by = None if best is None else checkpoints.standing(best)
+        mean: Columns = {FACTS[by.by].title: lambda one: _mean(one, by.by)} if by and by.by != "episode_return" else {}
+        columns: Columns = {**_COLUMNS, **mean, "": lambda checkpoint: _MARK if checkpoint == best else ""}
         return Table(self, columns, empty=f"{self._owner.name} has no checkpoint yet")
 
     def inspect(self) -> Any:

@@ -16,10 +16,20 @@ from typing import Any
 from workbench import checkpoints, environments, imports, launchers, rundir
 from workbench.config import NETWORKS, RunConfig, check_network, settings
 from workbench.config.own_algorithm import named_algorithm, near_misses, varied
+from workbench.config.settings import takes
 from workbench.environments.adapters import code_by_value, edited_modules, sent_modules
 from workbench.environments.adapters.wrapping import Wrapped, Wrapper, checked_wrappers
 from workbench.environments.presets import NONE, preset_of, with_preset
-from workbench.errors import ConnectionLost, InvalidInput, RunExists, RunFailed, RunNotAlive, StorageFailed, WaitTimeout
+from workbench.errors import (
+    ConnectionLost,
+    InvalidInput,
+    RunExists,
+    RunFailed,
+    RunNotAlive,
+    StorageFailed,
+    UnknownName,
+    WaitTimeout,
+)
 from workbench.launchers.contract import Launched, Launcher
 from workbench.metrics.status import RunStatus
 from workbench.rundir import ENDED, Parent, RunDirectory, around, lock, sealed
@@ -68,7 +78,13 @@ def checked_config(
     if network is not None:
         fields["network"] = network if isinstance(network, str) else None
     wrapped = Wrapped(factory, checked_wrappers(wrappers))
-    config = RunConfig.build(label, algorithm=name, own_algorithm=own, wrappers=wrapped.names, **fields)
+    try:
+        config = RunConfig.build(label, algorithm=name, own_algorithm=own, wrappers=wrapped.names, **fields)
+    except UnknownName as error:
+        if factory is None or not takes(factory, error.name):
+            raise
+        raise UnknownName(f"{error.name} is an argument of {label}, and no field of a run. Give "
+                          f"environment_options={{{error.name!r}: {fields[error.name]!r:.100}}}.") from None
     if learnt := [one for one in wrapped.names.split(", ") if one in _WITH_RUNNING_MEANS]:
         notify(f"{' and '.join(learnt)}: each environment keeps running means of its own, which no checkpoint has, so "
                "an evaluation, a rollout and a resumed run begin without them, and are not what was trained in. "

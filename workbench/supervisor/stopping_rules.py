@@ -4,9 +4,10 @@
     max_hours                the hours in which a supervisor of the run was alive, pauses included
     max_cost, price_per_hour the cost of those hours, each at the price of its time
     target_return            the mean return
+    target_score             the mean score, where the environment tells one
     patience_frames          the frames since the best mean return
 
-The mean return is that of environments that evaluate, if any do, else of those that train: over the last 100 episodes
+A mean is that of environments that evaluate, if any do, else of those that train: over the last 100 episodes
 (or one for each environment, if there are more), and of at least LEAST_EPISODES. `total_frames` is the learner's own
 rule. The status holds the hours and the cost, so that a resumed run goes on with them.
 """
@@ -20,7 +21,8 @@ from workbench.metrics.collapse import LEAST_EPISODES
 from workbench.metrics.status import LearnerStatus, RunStatus, Spent
 from workbench.metrics.status_facts import FACTS, exact
 
-RULES = ("max_hours", "max_cost", "target_return", "patience_frames")
+RULES = ("max_hours", "max_cost", "target_return", "target_score", "patience_frames")
+TARGETS = ("target_return", "target_score")
 
 _HOUR_S = 3600.0
 
@@ -41,17 +43,16 @@ class Budget:
         """Take in the frames and the mean return of a status."""
         if self.spent.first_frames is None:
             self.spent = replace(self.spent, first_frames=status.frames)
-        mean, best, best_at = mean_return(config, status), self.spent.best_return, self.spent.best_return_frames
+        mean, best, best_at = mean_of("return", config, status), self.spent.best_return, self.spent.best_return_frames
         if best_at is None or status.frames < best_at or (mean is not None and (best is None or mean > best)):
             self.spent = replace(self.spent, best_return=mean, best_return_frames=status.frames)
 
 
-def mean_return(config: RunConfig, status: LearnerStatus) -> float | None:
-    """The mean return that the rules use; None where too few episodes are behind it."""
-    if config.evaluating_per_actor > 0:
-        mean, episodes = status.evaluation_return, status.evaluation_episodes
-    else:
-        mean, episodes = status.episode_return, status.episodes_in_mean or 0
+def mean_of(what: str, config: RunConfig, status: LearnerStatus) -> float | None:
+    """The mean "return" or "score" that the rules use; None where too few episodes are behind it."""
+    evaluates = config.evaluating_per_actor > 0
+    episodes = status.evaluation_episodes if evaluates else status.episodes_in_mean or 0
+    mean: float | None = getattr(status, f"{'evaluation' if evaluates else 'episode'}_{what}")
     return mean if episodes >= LEAST_EPISODES else None
 
 
@@ -61,9 +62,11 @@ def reached(config: RunConfig, status: RunStatus) -> tuple[str, str]:
         return "max_hours", f"reached max_hours={config.max_hours:g}"
     if config.max_cost is not None and status.cost >= config.max_cost:
         return "max_cost", f"reached max_cost={config.max_cost:g}, after {FACTS['alive_s'].shown(status)} h"
-    mean = mean_return(config, status)
-    if config.target_return is not None and mean is not None and mean >= config.target_return:
-        return "target_return", f"reached target_return={config.target_return:g}: the mean return is {exact(mean)}"
+    for field in TARGETS:
+        what, target = field.removeprefix("target_"), getattr(config, field)
+        mean = mean_of(what, config, status)
+        if target is not None and mean is not None and mean >= target:
+            return field, f"reached {field}={target:g}: the mean {what} is {exact(mean)}"
     since = _frames_since_best(status)
     if config.patience_frames is not None and since is not None and since >= config.patience_frames:
         best = FACTS["best_return"].shown(status)
@@ -100,6 +103,10 @@ def spent(config: RunConfig, status: RunStatus) -> list[str]:
         words.append(FACTS["cost"].said(status) + limit + (f" ({each} per billion frames)" if each else ""))
     if config.target_return is not None:
         words.append(f"until a mean return of {config.target_return:g}")
+    if config.target_score is not None:
+        has_none = mean_of("return", config, status) is not None and mean_of("score", config, status) is None
+        words.append(f"until a mean score of {config.target_score:g}"
+                     f"{', which this environment does not tell' * has_none}")
     if config.patience_frames is not None and since is not None:
         rose = f"none above the mean return of {best}" if best else "no mean return"
         words.append(f"{rose} in {since:,} of {config.patience_frames:,} frames")

@@ -23,7 +23,7 @@ _COMMON = {
     "launcher": "Give it to the sweep itself.",
     "address": "Give it to the sweep itself.",
     "device": "Give it to the sweep itself.",
-    **dict.fromkeys(("max_hours", "price_per_hour", "max_cost", "target_return", "patience_frames"),
+    **dict.fromkeys(("max_hours", "price_per_hour", "max_cost", "target_return", "target_score", "patience_frames"),
                     "Runs that end by different rules cannot be compared at equal frames."),
 }
 _MOST = 1_000  # choices of a field, and fields: no chart shows more

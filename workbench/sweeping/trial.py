@@ -169,11 +169,11 @@ class WatchedTrial:
             self._decide("pruned", f"stopped by hand at {FACTS['frames'].said(status)}")
 
     def _end_early(self, status: RunStatus) -> None:
-        """Judge a run that one of its stopping rules ended: it has finished if it reached its target return."""
+        """Judge a run that one of its stopping rules ended: it has finished if it reached its target."""
         self._report(min(passed(status.frames, self._total), MARKS - 1))
         field, why = stopping_rules.reached(self.run.config(), status)
         note = f"{why or status.reason}, at {FACTS['frames'].said(status)}"
-        if field == "target_return":
+        if field in stopping_rules.TARGETS:
             self._finish(note)
         else:
             self._decide("pruned", note)
