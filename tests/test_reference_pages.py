@@ -39,7 +39,8 @@ def test_the_page_of_fields_has_every_field() -> None:
 def test_the_page_of_fields_says_which_a_fork_cannot_change() -> None:
     text = (DOCS / "fields.md").read_text(encoding="utf-8")
     assert re.search("^    ", text, re.M) is None, "Markdown takes this for code"
-    assert set(re.findall(r"^\| `(\w+)` \|.*\| new run \|", text, re.M)) == set(WEIGHT_FIELDS)
+    initial = {name for config in ALGORITHMS.values() for name, field in settings(config).items() if field.initial}
+    assert set(re.findall(r"^\| `(\w+)` \|.*\| new run \|", text, re.M)) == {*WEIGHT_FIELDS, *initial}
 
 
 def test_every_error_has_a_remedy() -> None:
