@@ -10,7 +10,7 @@ import time
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import gymnasium
 import numpy as np
@@ -20,6 +20,7 @@ import pytest
 import workbench as wb
 from tests.conftest import eventually, gone, mounted_disk
 from tests.played import checkpoint_in
+from workbench.environments import registry
 from workbench.errors import EnvironmentFailed, InvalidInput, OutOfBounds, ShapeMismatch, StorageFailed, WorkbenchError
 from workbench.playing import store
 from workbench.rundir import sealed
@@ -212,6 +213,60 @@ def test_what_an_environment_raises_is_told_and_the_episode_before_it_kept(tmp_p
         played = game.stop()
     assert played is not None and played.steps == 2 and "raised" in played.note
     np.testing.assert_allclose(played.actions, [[1, -1], [0.5, 1]])
+
+
+class Drawn(gymnasium.Env[Any, Any]):
+    """Counts to `end`, and draws itself."""
+
+    metadata: ClassVar = {"render_modes": ["rgb_array"]}
+    observation_space = gymnasium.spaces.Box(0, 99, (40,), np.float32)
+    action_space = gymnasium.spaces.Discrete(2)
+
+    def __init__(self, end: int = 3, render_mode: str | None = None) -> None:
+        self.end, self.render_mode = end, render_mode
+
+    def reset(self, *, seed: int | None = None, options: Any = None) -> Any:
+        self.steps = 0
+        return np.zeros(40, np.float32), {}
+
+    def step(self, action: Any) -> Any:
+        self.steps += 1
+        return np.full(40, self.steps, np.float32), float(action), self.steps == self.end, False, {}
+
+    def render(self) -> Any:
+        return np.zeros((20, 30, 3), np.uint8)
+
+
+def test_a_scripted_expert_plays_a_class_and_sees_all_numbers_beside_the_picture(module_home: Path) -> None:
+    with wb.play(Drawn, environment_options={"end": 4}) as game:
+        while not (now := game.moment).over:
+            assert now.picture and now.observation == (float(now.step),) * 40
+            game.step(now.step % 2)
+        kept = game.stop()
+    assert kept is not None and (kept.steps, kept.episode_return, kept.environment) == (4, 2.0, "Drawn")
+    with pytest.raises(InvalidInput, match="option of Drawn 'ends'. Did you mean 'end'"):
+        wb.play(Drawn, environment_options={"ends": 4})
+    with pytest.raises(InvalidInput, match="nobody plays in Drawn but you"):
+        wb.play(Drawn, environment=Drawn)
+
+
+def test_a_killed_game_of_a_class_goes_on_where_the_class_is_given(
+    module_home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(registry, "_factories", {"drawn-v0": Drawn})
+    try:
+        game = wb.play("drawn-v0")
+        game.step(1)
+        process_of(game).kill()
+        eventually(lambda: not game.alive)
+    finally:
+        monkeypatch.undo()
+    journal = game.journal
+    assert journal is not None
+    with pytest.raises(InvalidInput, match="'drawn-v0'.*give it: environment=YourClass"):
+        wb.play(journal)
+    with wb.play(journal, environment=Drawn) as again:
+        assert (again.moment.step, again.moment.episode_return) == (1, 1.0)
 
 
 def test_a_wrong_action_is_named_and_changes_nothing(game: wb.Game) -> None:

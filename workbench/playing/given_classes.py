@@ -44,13 +44,20 @@ def with_classes(checkpoint: Checkpoint, **given: Any) -> Iterator[Checkpoint]:
     if not any(one is not None for one in given.values()):
         yield checkpoint
         return
+    with code_folder(given) as folder:
+        yield replace(checkpoint, code=folder)
+
+
+@contextmanager
+def code_folder(given: Mapping[str, Any]) -> Iterator[Path]:
+    """A folder with the code of what is `given` by kind, for a process of this user's, while the block lasts."""
     say_what_was_edited(*given.values())
     with tempfile.TemporaryDirectory(prefix="rl-workbench-code-") as folder:
         for kind, one in given.items():
             if one is not None:
                 code = code_by_value.dumps(Wrapped(one, ()) if kind == "environment" else one)
                 write_atomically(Path(folder) / f"{kind}.pkl", sealed.sealed(f"{kind}.pkl", code))
-        yield replace(checkpoint, code=Path(folder))
+        yield Path(folder)
 
 
 def not_in_files(checkpoint: Checkpoint) -> dict[str, str]:

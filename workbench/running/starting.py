@@ -56,7 +56,7 @@ def checked_config(
 ) -> tuple[RunConfig, dict[str, bytes], str | None]:
     """The configuration, the code of the run by file name, and the name of the preset. Raises InvalidInput."""
     factory = environment if callable(environment) else environments.registered_factory(str(environment))
-    label = environment if isinstance(environment, str) else _label(environment)
+    label = environment if isinstance(environment, str) else label_of(environment)
     if isinstance(network, str):
         check_network(network)
     elif network is not None:
@@ -145,7 +145,7 @@ def with_opponent(fields: dict[str, Any]) -> dict[str, Any]:
     return {**fields, "opponent": str(path)}
 
 
-def _label(factory: Any) -> str:
+def label_of(factory: Any) -> str:
     """The name of a class or function in lists."""
     if not callable(factory):
         remedy = (". Give the class or a function, not an environment that exists already."

@@ -17,14 +17,14 @@ from workbench.errors import InvalidInput, RunNotFound, UnknownName, WorkbenchEr
 from workbench.playing import action_words, store, worker_process
 from workbench.playing.by_hand.game_process import GameProcess
 from workbench.playing.by_hand.keyboard import KeyMap, keymap
-from workbench.playing.given_classes import with_classes
+from workbench.playing.given_classes import code_folder, with_classes
 from workbench.playing.rollout import Rollout, load
 from workbench.playing.store import JOURNAL, read_journal
 from workbench.playing.worker_process import GREEDY, SEED
 from workbench.rundir import sealed
 from workbench.running.choosing import to_play
 from workbench.running.handle import Run
-from workbench.running.starting import stem_of
+from workbench.running.starting import label_of, stem_of
 from workbench.tables import plain
 from workbench.trajectory import EnvironmentSpec
 
@@ -68,7 +68,8 @@ class Moment:
         playing: who has the controls; running: whether time passes by itself; turns: only when the agent plays.
         rate: steps per second at which time passes.
         kept: folder of the rollout, once the episode is stored.
-        picture: the frame as a PNG or JPEG file (`mime`); b"" if there is only `observation` (its first numbers).
+        picture: the frame as a PNG or JPEG file (`mime`); b"" if nothing is drawn.
+        observation: x_t where it is a vector, or the first numbers of its parts without a picture; () of others.
     """
 
     episode: int
@@ -100,9 +101,9 @@ class Moment:
         advice = state.pop("advice")
         parsed_advice = None if advice is None else Advice(
             advice["kind"], tuple(advice["scores"]), advice["action"], advice["value"])
-        folder, observation = state.pop("kept"), tuple(state.pop("observation") or ())
+        folder, drawn, vector = state.pop("kept"), state.pop("observation"), state.pop("vector")
         return cls(**state, advice=parsed_advice, kept=Path(folder) if folder else None, picture=picture,
-                   mime=message["mime"], observation=observation)
+                   mime=message["mime"], observation=tuple(vector or drawn or ()))
 
 
 class Game:
@@ -285,7 +286,7 @@ class Game:
 
 
 def play(
-    source: Checkpoint | Run | str | Path,
+    source: Checkpoint | Run | str | Path | Callable[..., Any],
     *,
     seed: int = 0,
     keys: Mapping[str, Any] | None = None,
@@ -306,15 +307,15 @@ def play(
 
     Args:
         source: a run (its last good checkpoint, or its best after a collapse; which one is said), a checkpoint, its
-            folder, a file of `wb.export_policy`, an environment's name to play without an agent, or the
-            journal of an episode whose process was killed.
+            folder, a file of `wb.export_policy`; to play without an agent, an environment's name, or a class or
+            function that makes one; or the journal of an episode whose process was killed.
         seed: of the first episode; later ones get the next seeds.
         keys: actions by key, {"ArrowLeft": 0, "ArrowRight+Space": 3}; None: by the names of the actions, with arrows,
             WASD and space; else by digits.
         frames_per_second: speed of time; None: the environment's usual frame rate.
         turns: whether time waits for the person's keys; None: if no action does nothing.
         greedy: whether the agent takes the likeliest action, or samples.
-        environment_options: of an environment that is given by name.
+        environment_options: of an environment without an agent.
         trust_code: let code that was typed in a cell for the run execute as you, wherever the run comes from.
         algorithm, network, environment: as in `wb.evaluate`.
 
@@ -332,6 +333,11 @@ def play(
     if isinstance(source, str | Path) and str(source).endswith(JOURNAL):
         return resumed(Path(source), trust_code=trust_code, **controls)
     subject = _source(source, options["options"], trust_code)
+    if isinstance(subject, str):
+        if any(one is not None for one in controls["classes"].values()):
+            raise InvalidInput(f"algorithm=, network= and environment= are of a checkpoint, and nobody plays in "
+                               f"{subject} but you. Leave them out.")
+        controls["classes"] = {"environment": _factory_of(source)}
     stem = f"played-{time.strftime('%Y%m%d-%H%M%S')}-{time.time_ns() // 1_000_000 % 1000:03}"
     if isinstance(subject, Checkpoint):
         folder = store.rollout_path(subject, stem)
@@ -353,10 +359,11 @@ def _code_for(subject: Checkpoint | str, classes: Mapping[str, Any] | None) -> I
         with with_classes(subject, **(classes or {})) as complete:
             yield worker_process.of(complete)["code"]
         return
-    if any(one is not None for one in (classes or {}).values()):
-        raise InvalidInput(f"algorithm=, network= and environment= are of a checkpoint, and nobody plays in {subject} "
-                           "but you. Leave them out.")
-    yield None
+    if (classes or {}).get("environment") is None:
+        yield None
+        return
+    with code_folder(classes or {}) as folder:
+        yield str(folder)
 
 
 def resumed(
@@ -373,6 +380,13 @@ def resumed(
         subject = to_play(source, trust_code=trust_code)
     else:
         sealed.check_module(path.parent, environment, trust_code=trust_code)
+        classes = {**(classes or {}), "environment": (classes or {}).get("environment") or _factory_of(environment)}
+        if classes["environment"] is None:
+            try:
+                environments.check_name(environment, options)
+            except UnknownName as error:
+                raise InvalidInput(f"{error} If it was played in a class of yours, define that, and give it: "
+                                   "environment=YourClass.") from None
     request = {"seed": SEED.check(opening.get("seed")), "greedy": opening.get("greedy") is not False,
                "options": options, "source": source, "environment": environment, "trust_code": trust_code,
                "folder": str(path.parent), "journal": str(path),
@@ -382,8 +396,18 @@ def resumed(
         return Game({**request, "title": title, "code": code}, title=title, classes=classes, **controls)
 
 
-def _source(source: Checkpoint | Run | str | Path, options: Mapping[str, Any], trust_code: bool) -> Checkpoint | str:
+def _factory_of(source: Any) -> Callable[..., Any] | None:
+    """What makes an environment of the user's own, that is given itself or registered in this process."""
+    return source if callable(source) else environments.registered_factory(str(source))
+
+
+def _source(
+    source: Checkpoint | Run | str | Path | Callable[..., Any], options: Mapping[str, Any], trust_code: bool
+) -> Checkpoint | str:
     """The checkpoint, or the name of an environment. Raises InvalidInput."""
+    if callable(source):
+        environments.check_options(label_of(source), options, source)
+        return label_of(source)
     try:
         checkpoint = to_play(source, trust_code=trust_code)
     except RunNotFound as error:
@@ -392,8 +416,6 @@ def _source(source: Checkpoint | Run | str | Path, options: Mapping[str, Any], t
         except UnknownName as unknown:
             raise InvalidInput(f"{str(source)!r} is no run, no checkpoint and no environment: {error} {unknown}"
                                ) from None
-        if environments.registered_factory(str(source)) is not None:
-            raise InvalidInput(f"{source} is registered in this process alone. Play a run of it.") from None
         return str(source)
     if options:
         raise InvalidInput(f"environment_options={dict(options)!r:.100} are for an environment by its name: a policy "

@@ -214,6 +214,7 @@ class WorkerEpisode:
             "score": self._last_score if spec.scored else None,
             "episode_score": self._score if spec.scored else None, "action": self._last[0], "by": self._last[1],
             "over": self.over, "by_person": self.by_person, "advice": self._advice(), "observation": self._drawn(),
+            "vector": self._vector(),
         }
 
     def _advice(self) -> dict[str, Any] | None:
@@ -223,8 +224,13 @@ class WorkerEpisode:
         return {"kind": KINDS[name], "scores": self._thoughts[name].tolist(), "action": self._proposed[0].tolist(),
                 "value": float(self._thoughts["values"])}
 
+    def _vector(self) -> list[float] | None:
+        """All numbers of the observation, if it is a vector."""
+        is_one = self._observation.ndim == 1 and not self._stage.environment.spec.parts
+        return self._observation.tolist() if is_one else None
+
     def _drawn(self) -> list[float] | None:
-        """The numbers of the observation, or None if there is a picture."""
+        """The numbers of the observation that a page draws, or None if there is a picture."""
         if self.picture:
             return None
         return [float(number) for number in

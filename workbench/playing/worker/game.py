@@ -23,6 +23,7 @@ import torch
 from workbench import checkpoints, environments
 from workbench.checkpoints import Checkpoint
 from workbench.environments import observations
+from workbench.environments.adapters.code_by_value import load_factory
 from workbench.environments.contract import Show, VectorEnvironment
 from workbench.errors import EnvironmentFailed, InvalidInput, StorageFailed, WorkbenchError
 from workbench.playing import store
@@ -73,8 +74,10 @@ class WorkerGame:
         seed = self._request["seed"]
         if self._checkpoint is not None:
             return training_environment(self._checkpoint, seed=seed, show=show)
-        return environments.make(
-            self._request["environment"], num_envs=1, seed=seed, options=self._request["options"], show=show)
+        code = self._request.get("code")
+        factory = None if code is None else load_factory(Path(code) / "environment.pkl")
+        return environments.make(self._request["environment"], num_envs=1, seed=seed, factory=factory,
+                                 options=self._request["options"], show=show)
 
     def _begin(self, stage: Stage, seed: int, *, number: int, name: str = "") -> WorkerEpisode:
         """A new episode, with its record in a scratch folder until the next one begins."""
