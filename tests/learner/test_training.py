@@ -16,7 +16,7 @@ from workbench.errors import ShapeMismatch
 from workbench.learner.devices.device import Device
 from workbench.learner.training import checkpointing
 from workbench.learner.training.trainer import Trainer, lay_out, make_optimizer
-from workbench.trajectory import EnvironmentSpec, Unroll
+from workbench.trajectory import ActionSpec, EnvironmentSpec, NativeSpace, Unroll
 
 SPEC = EnvironmentSpec("vector", (4,), "float32", 2)
 
@@ -40,9 +40,9 @@ def unrolls(config: RunConfig, *, seed: int, nan: bool = False) -> list[Unroll]:
     return found
 
 
-def trainer_of(config: RunConfig, *, seed: int = 0) -> Trainer:
-    algorithm = algorithms.build(config, spec=SPEC)
-    network = networks.build(config.network, spec=SPEC, heads=algorithm.heads, seed=seed)
+def trainer_of(config: RunConfig, *, seed: int = 0, spec: EnvironmentSpec | None = None) -> Trainer:
+    algorithm = algorithms.build(config, spec=spec or SPEC)
+    network = networks.build(config.network, spec=spec or SPEC, heads=algorithm.heads, seed=seed)
     return Trainer(network, algorithm, Device("cpu", precision="fp32"), config.hyperparameters)
 
 
@@ -183,6 +183,21 @@ def test_a_checkpoint_of_another_environment_that_does_not_fit_is_said_to_be_of_
     written = checkpoints.write(tmp_path, frames=1, groups=groups, meta=meta, requested=True)
     with pytest.raises(ShapeMismatch, match=r"was written in theirs with observation_shape=\(9,\), and this run's"):
         checkpointing.restore(written, trainer, generator)
+
+
+def test_a_run_does_not_go_on_where_actions_have_other_bounds_but_a_new_one_takes_the_weights(tmp_path):
+    def bounded(high):
+        native = NativeSpace((2,), low=(-1.0, -1.0), high=(high, high))
+        return replace(SPEC, num_actions=2, actions=ActionSpec("tanh_normal", (0, 0), native=native))
+
+    config, generator = RunConfig.build("x", batch_size=2, unroll_length=4), torch.Generator()
+    trainer = trainer_of(config, spec=bounded(1.0))
+    meta = {"steps": 1, "updates": 3, "time_s": 1.0, "environment": bounded(3.0).to_json()}
+    written = checkpoints.write(tmp_path, frames=1, groups=checkpointing.groups_of(trainer, generator), meta=meta,
+                                requested=True)
+    with pytest.raises(ShapeMismatch, match=r"was written in .* with action_bounds=\(\(-1.0, 3.0\), .* and this run's"):
+        checkpointing.restore(written, trainer, generator)
+    assert checkpointing.restore(written, trainer, generator, weights_only=True) == []
 
 
 def test_a_fused_step_is_that_of_the_formula_whatever_the_layout_of_gradients_and_of_what_a_checkpoint_held():

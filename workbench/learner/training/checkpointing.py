@@ -13,7 +13,7 @@ from workbench.config import WEIGHT_FIELDS, RunConfig
 from workbench.errors import CheckpointCorrupt, ShapeMismatch
 from workbench.learner.training.trainer import Trainer
 from workbench.metrics import Progress
-from workbench.trajectory import Array
+from workbench.trajectory import Array, EnvironmentSpec
 
 
 @dataclass(frozen=True)
@@ -60,6 +60,8 @@ def restore(
     Returns whose random numbers cannot go on, of "acting" (`generator`) and "training": the states of a CPU's and a
     GPU's generator differ in size.
     """
+    if not weights_only:  # which may be put to another use, such as a longer reach of the same numbers
+        _check_environment(checkpoint, trainer.algorithm.spec)
     try:
         trainer.network.load_state_dict(_tensors(checkpoint.load("model")))
         trainer.algorithm.prepare(trainer.network)
@@ -81,16 +83,20 @@ def restore(
         if "training" in rng:  # checkpoints from before had none, or that of SAC among its own tensors
             anew += [] if _goes_on(trainer.algorithm.training_generator, rng["training"]) else ["training"]
     except (RuntimeError, KeyError, ValueError, TypeError) as error:
-        ours = trainer.algorithm.spec
-        theirs = checkpoint.spec if "environment" in checkpoint.meta else ours
-        if differing := ours.differing(theirs, f"this run's {ours.name}"):
-            raise ShapeMismatch(f"{checkpoint.path} was written in {differing}. Start from a checkpoint of such an "
-                                "environment.") from None
+        _check_environment(checkpoint, trainer.algorithm.spec)
         differs = "" if config is None else _differences(checkpoint.config, config)
         raise ShapeMismatch(
             f"{checkpoint.path} does not fit this run's network or optimizer: {differs or error}. Start from another "
             "checkpoint, or with the algorithm, network and optimizer that it was written with.") from None
     return anew
+
+
+def _check_environment(checkpoint: Checkpoint, ours: EnvironmentSpec) -> None:
+    """Raises ShapeMismatch for a checkpoint of another kind of environment."""
+    theirs = checkpoint.spec if "environment" in checkpoint.meta else ours
+    if differing := ours.differing(theirs, f"this run's {ours.name}"):
+        raise ShapeMismatch(f"{checkpoint.path} was written in {differing}. Start from a checkpoint of such an "
+                            "environment.") from None
 
 
 def _differences(theirs: RunConfig, ours: RunConfig) -> str:
