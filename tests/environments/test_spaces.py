@@ -172,6 +172,17 @@ def test_an_observation_that_is_not_in_its_space_is_an_error_that_names_the_memb
         make("mine", num_envs=1, seed=0, factory=Single).reset()
 
 
+def test_a_picture_whose_numbers_would_wrap_around_is_refused():
+    class Wide(gymnasium.Env):
+        observation_space, action_space = Box(0, 255, (4, 4, 3), np.uint8), Discrete(2)
+
+        def reset(self, *, seed=None, options=None):
+            return np.full((4, 4, 3), 300, np.uint16), {}  # 44 as uint8
+
+    with pytest.raises(EnvironmentFailed, match="observation of dtype uint16; the observation space has dtype uint8"):
+        make("mine", num_envs=1, seed=0, factory=Wide).reset()
+
+
 # --- actions ---------------------------------------------------------------------------------------------------------
 
 ACTIONS = {

@@ -79,7 +79,7 @@ def difference(spec: EnvironmentSpec, other: EnvironmentSpec) -> str:
 
 def _said(value: Any) -> str:
     if hasattr(value, "kind"):
-        return f"{value.kind} {list(value.sizes)}"
+        return f"{value.kind} {[len(value.sizes)] if value.kind == 'tanh_normal' else list(value.sizes)}"
     if isinstance(value, tuple) and value and hasattr(value[0], "dtype"):
         return ", ".join(f"{part.name or 'observation'} {list(part.shape)} {part.dtype}" for part in value)
     return str(value) if value != () else "none"

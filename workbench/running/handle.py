@@ -210,7 +210,8 @@ class Run(NamesNearest):
                           f"Launch with track={service!r}, or call run.track on the cluster.")
         return sent(checked(self._directory), service, timeout_s=timeout_s)
 
-    @checked_arguments(steps="Give frames=...: on Atari a step is four, elsewhere usually one.")
+    @checked_arguments(**dict.fromkeys(("steps", "timesteps", "total_timesteps"), "Give frames=...: on Atari a step is "
+                                       "four, elsewhere usually one."))
     def wait(
         self,
         *,

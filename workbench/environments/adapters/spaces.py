@@ -59,8 +59,9 @@ class Member:
         observation, shape = np.asarray(observation), lead + self.native_shape
         if observation.shape != shape:
             raise ValueError(f"{self._mismatch('of shape', observation.shape)} has shape {shape}")
-        if observation.dtype != self.native_dtype and not np.can_cast(
-                observation.dtype, self.native_dtype, "same_kind"):
+        wraps = target.dtype == self.native_dtype == np.uint8 and observation.dtype.itemsize > 1
+        if observation.dtype != self.native_dtype and (
+                wraps or not np.can_cast(observation.dtype, self.native_dtype, "same_kind")):
             raise ValueError(f"{self._mismatch('of dtype', observation.dtype)} has dtype {self.native_dtype}")
         try:
             target[...] = observation if self.convert is None else self.convert(observation)
