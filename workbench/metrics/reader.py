@@ -81,8 +81,8 @@ class MetricsReader:
         with schema.reading(self._path) as connection:
             if connection is None:
                 return {}
-            gaps = series.left_behind(connection, since)
-            return {name: series.newer(connection, name, gaps=gaps[name], first=first, max_points=max_points)
+            courses = series.courses(connection, since)
+            return {name: series.newer(connection, name, course=courses[name], first=first, max_points=max_points)
                     for name, first in since.items()}
 
     @_decoding
@@ -95,8 +95,9 @@ class MetricsReader:
             if connection is None:
                 return {}
             names = [str(name) for (name,) in connection.execute("SELECT name FROM names ORDER BY name").fetchall()]
-            gaps = series.left_behind(connection, names)
-            return {name: series.following(connection, name, gaps=gaps[name], first=since.get(name, 0), most=most)
+            first = {name: since.get(name, 0) for name in names}
+            courses = series.courses(connection, first)
+            return {name: series.following(connection, name, course=courses[name], first=first[name], most=most)
                     for name in names}
 
     @_decoding

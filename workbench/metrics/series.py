@@ -14,7 +14,7 @@ import itertools
 import json
 import math
 import sqlite3
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -25,7 +25,7 @@ from workbench.metrics.schema import COUNTERS
 Row = tuple[int, int, int, float, float]  # frames, steps, updates, time_s, value
 Array = npt.NDArray[Any]
 Series = dict[str, Array]
-Gaps = list[tuple[int, int]]  # of rows that were left behind: first and end of each stretch, in order and apart
+Course = list[tuple[int, int]]  # rows that lead to the run as it is now: first and end of each stretch, in order
 
 _WIDTH = 64  # rows, or rollups of the level below, per rollup
 _LEVELS = (1, 2)
@@ -37,6 +37,8 @@ _RESTORES = """SELECT length.key, event.frames, event.updates, length.value
     ORDER BY event.id DESC LIMIT ?"""
 _ROW = (*COUNTERS, "value")
 _MOST_ROWS = 2**53
+_ALL: Course = [(0, _MOST_ROWS)]
+_NOT_AHEAD = "updates <= ? AND frames <= ?"
 _SUM_OF_ROWS = """SELECT count(value), total(value) FROM metrics
     WHERE name_id = ? AND row BETWEEN ? AND ? AND abs(value) < 9e999"""
 _SUM_OF_ROLLUPS = """SELECT total(number), total(total) FROM rollups
@@ -84,11 +86,11 @@ def _key(value: float | None, missing: float) -> float:
 
 def read(connection: sqlite3.Connection, name: str, *, max_points: int | None = None) -> Series:
     """Arrays frames, steps, updates (int64), time_s, value (float64) by arrival; see `MetricsReader.series`."""
-    name_id, gaps = _name_id(connection, name), left_behind(connection, [name])[name]
+    name_id, course = _name_id(connection, name), courses(connection, {name: 0})[name]
     last = _last_row(connection, name_id)
     if max_points is None or last < max_points:
-        return _rows(connection, name_id, f"row >= ? {_outside(gaps)}", 0)[0]
-    points = _pick(connection, name_id, _pieces(0, last + 1, gaps), max(1, max_points // 2 - 1))
+        return _rows(connection, name_id, f"row >= ? {_within(course)}", 0)[0]
+    points = _pick(connection, name_id, _pieces(course, 0, last + 1), max(1, max_points // 2 - 1))
     return _rows(connection, name_id, _IN, json.dumps(points))[0]
 
 
@@ -105,41 +107,63 @@ def lengths(connection: sqlite3.Connection) -> dict[str, int]:
             for name_id, name in connection.execute("SELECT id, name FROM names").fetchall()}
 
 
-def left_behind(connection: sqlite3.Connection, names: Collection[str]) -> dict[str, Gaps]:
-    """The rows of each series that a restore left behind: of more updates or more frames than its checkpoint has."""
-    stretches = {name: list[tuple[int, int]]() for name in names}
-    restores = connection.execute(_RESTORES, (json.dumps(list(names)), _MOST_RESTORES * len(stretches))).fetchall()
-    for name, frames, updates, length in restores:
-        kept = connection.execute(
-            """SELECT row FROM metrics WHERE name_id = ? AND row < ? AND updates <= ? AND frames <= ?
-               ORDER BY row DESC LIMIT 1""", (_name_id(connection, name), length, updates, frames)).fetchone()
-        stretches[name].append((kept[0] + 1 if kept else 0, length))
-    return {name: _joined(parts[:_MOST_RESTORES]) for name, parts in stretches.items()}
+def courses(connection: sqlite3.Connection, since: Mapping[str, int]) -> dict[str, Course]:
+    """The rows of each series, from number `since[name]` on, that no restore left behind: a restore leaves those of
+    more updates or more frames than its checkpoint has."""
+    restores = {name: list[tuple[int, int, int]]() for name in since}  # newest first
+    rows = connection.execute(_RESTORES, (json.dumps(list(since)), _MOST_RESTORES * len(since))).fetchall()
+    for name, frames, updates, length in rows:
+        restores[name].append((length, updates, frames))
+    return {name: _course(connection, name, of[:_MOST_RESTORES]) if of and of[0][0] > since[name] else _ALL
+            for name, of in restores.items()}
 
 
-def _joined(stretches: Gaps) -> Gaps:
-    joined: Gaps = []
-    for first, end in sorted(one for one in stretches if one[0] < one[1]):
-        if joined and first <= joined[-1][1]:
-            joined[-1] = joined[-1][0], max(end, joined[-1][1])
+def _course(connection: sqlite3.Connection, name: str, restores: list[tuple[int, int, int]]) -> Course:
+    """What is left after restores, newest first, each told by the rows before it, and its updates and frames."""
+    name_id, course, at = _name_id(connection, name), list[tuple[int, int]](), 0
+    for length, updates, frames in reversed(restores):
+        if at < length:
+            course.append((at, length))
+            at = length
+        while course:
+            first, end = course.pop()
+            if (left := _first_ahead(connection, name_id, first, end, updates, frames)) > first:
+                course.append((first, left))
+                break
+    return [*course, (at, _MOST_ROWS)]
+
+
+def _first_ahead(
+    connection: sqlite3.Connection, name_id: int | None, first: int, end: int, updates: int, frames: int
+) -> int:
+    """The first of the rows first ... end-1, of one life, that is ahead of these counters; `end` without one."""
+    query = f"SELECT max(row) FROM metrics WHERE name_id = ? AND row BETWEEN ? AND ? AND {_NOT_AHEAD}"
+    low, high = first, end
+    while low < high:
+        middle = (low + high) // 2
+        if connection.execute(query, (name_id, middle, middle, updates, frames)).fetchone()[0] is None:
+            high = middle
         else:
-            joined.append((first, end))
-    return joined
+            low = middle + 1
+    # episodes of other learners arrive a little late, after rows that are ahead
+    late = connection.execute(query, (name_id, low, min(low + _WIDTH, end) - 1, updates, frames)).fetchone()[0]
+    return low if late is None else int(late) + 1
 
 
-def _outside(gaps: Gaps) -> str:
+def _within(course: Course) -> str:
     """A condition of rows."""
-    return " ".join(f"AND NOT (row >= {first:d} AND row < {end:d})" for first, end in gaps)
+    parts = " OR ".join(f"row >= {first:d} AND row < {end:d}" for first, end in course)
+    return "" if course == _ALL else f"AND ({parts})"
 
 
-def _pieces(first: int, end: int, gaps: Gaps) -> list[tuple[int, int]]:
-    """What the gaps leave of the rows first ... end-1, as first and end of each piece."""
-    ends = [first, *(min(max(at, first), end) for gap in gaps for at in gap), end]
-    return [(begin, stop) for begin, stop in zip(ends[::2], ends[1::2], strict=True) if begin < stop]
+def _pieces(course: Course, first: int, end: int) -> Course:
+    """The course within the rows first ... end-1."""
+    clipped = ((max(begin, first), min(stop, end)) for begin, stop in course)
+    return [(begin, stop) for begin, stop in clipped if begin < stop]
 
 
 def newer(
-    connection: sqlite3.Connection, name: str, *, gaps: Gaps, first: int, max_points: int
+    connection: sqlite3.Connection, name: str, *, course: Course, first: int, max_points: int
 ) -> tuple[Series, Array]:
     """The rows from number `first` on, and their numbers, int64. More than `max_points` are thinned out as by `read`,
     to half of that, which leaves room for later rows.
@@ -148,29 +172,30 @@ def newer(
     (float64) is the mean of these, NaN without any.
 
     Args:
-        gaps: of `left_behind`.
+        course: of `courses`.
     """
     name_id = _name_id(connection, name)
     last = _last_row(connection, name_id)
     if last - first < max_points:
-        rows, numbers = _rows(connection, name_id, f"row >= ? {_outside(gaps)}", first)
+        rows, numbers = _rows(connection, name_id, f"row >= ? {_within(course)}", first)
         finite = np.isfinite(rows["value"])
         return {**rows, "count": finite.astype(np.int64), "mean": np.where(finite, rows["value"], np.nan)}, numbers
-    pieces = _pieces(first, last + 1, gaps)
+    pieces = _pieces(course, first, last + 1)
     points = _pick(connection, name_id, pieces, max(1, max_points // 4 - 1))
     rows, numbers = _rows(connection, name_id, _IN, json.dumps(points))
     return {**rows, **_counts_and_means(connection, name_id, pieces, points)}, numbers
 
 
 def following(
-    connection: sqlite3.Connection, name: str, *, gaps: Gaps, first: int, most: int
+    connection: sqlite3.Connection, name: str, *, course: Course, first: int, most: int
 ) -> tuple[Series, Array, int, bool]:
     """Rows of the `most` from number `first` on, all of them; their numbers, int64; the number after the last of them,
     also of one that was left behind; and whether there are more."""
     name_id = _name_id(connection, name)
     end = _last_row(connection, name_id) + 1
-    rows, numbers = _rows(connection, name_id, f"row >= ? AND row < {min(first + most, end):d} {_outside(gaps)}", first)
-    return rows, numbers, max(first, min(first + most, end)), first + most < end
+    stop = min(first + most, end)
+    rows, numbers = _rows(connection, name_id, f"row >= ? AND row < {stop:d} {_within(course)}", first)
+    return rows, numbers, max(first, stop), first + most < end
 
 
 def _rows(
@@ -183,7 +208,7 @@ def _rows(
 
 
 def _counts_and_means(
-    connection: sqlite3.Connection, name_id: int | None, pieces: list[tuple[int, int]], points: list[int]
+    connection: sqlite3.Connection, name_id: int | None, pieces: Course, points: list[int]
 ) -> Series:
     """`count` and `mean` of `newer`: from the sums of rollups of 64 rows, and the rows before and after those."""
     sums = np.zeros((2, len(points)))
@@ -232,7 +257,7 @@ def thinned(numbers: Array, values: Array, *, max_points: int) -> Array:
 def means(connection: sqlite3.Connection, name: str, *, points: int) -> Series:
     """At most that many points, float64: the means of stretches of equally many rows."""
     name_id = _name_id(connection, name)
-    on_course = _outside(left_behind(connection, [name])[name])
+    on_course = _within(courses(connection, {name: 0})[name])
     rows = connection.execute(
         f"""SELECT avg(frames), avg(steps), avg(updates), avg(time_s), avg(value) FROM metrics
            WHERE name_id = :id {on_course} GROUP BY row * :points / :all ORDER BY min(row)""",
@@ -268,7 +293,7 @@ def _last_row(connection: sqlite3.Connection, name_id: int | None) -> int:
 
 
 def _pick(
-    connection: sqlite3.Connection, name_id: int | None, pieces: list[tuple[int, int]], buckets: int
+    connection: sqlite3.Connection, name_id: int | None, pieces: Course, buckets: int
 ) -> list[int]:
     """The rows to keep of these pieces: both ends, and the extremes of `buckets` equal stretches.
 
