@@ -383,7 +383,7 @@ def resumed(
         classes = {**(classes or {}), "environment": (classes or {}).get("environment") or _factory_of(environment)}
         if classes["environment"] is None:
             try:
-                environments.check_name(environment, options)
+                environments.check_name(environment)
             except UnknownName as error:
                 raise InvalidInput(f"{error} If it was played in a class of yours, define that, and give it: "
                                    "environment=YourClass.") from None
