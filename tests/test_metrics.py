@@ -257,6 +257,42 @@ def test_rows_that_a_restore_left_behind_stay_in_the_file_and_on_no_curve(
     assert reader.series("new")["updates"].tolist() == list(range(1_001, 1_201)) + list(range(1_201, 3_001))
 
 
+def test_an_episode_of_another_learner_that_arrives_late_is_kept_and_brings_back_nothing(
+    writer: MetricsWriter, path: Path
+) -> None:
+    def rows(*frames: int) -> None:
+        for each in frames:
+            writer.scalars(Progress(each, each, each, float(each)), {"episode_return": float(each)})
+        writer.commit()
+
+    def restored_at(frames: int) -> None:
+        writer.event("restore", "continues", progress=Progress(frames, frames, frames, 1.0),
+                     data={"rows": MetricsReader(path).lengths()})
+
+    rows(80, 90, 100, 110, 120, 96)
+    restored_at(100)
+    rows(110, 120, 104)
+    assert MetricsReader(path).series("episode_return")["frames"].tolist() == [80, 90, 100, 96, 110, 120, 104]
+    restored_at(92)
+    rows(95)
+    assert MetricsReader(path).series("episode_return")["frames"].tolist() == [80, 90, 95]
+
+
+def test_a_history_of_many_restores_is_read_soon(writer: MetricsWriter, path: Path) -> None:
+    names, done = [f"m{number}" for number in range(20)], 0
+    for life in range(100):
+        if life:
+            restored(writer, path, update=done)
+        for update in range(done + 1, done + 61):
+            writer.scalars(at(update), dict.fromkeys(names, 1.0))
+        writer.commit()
+        done += 30
+    history, began = History(path, most_points=2_000), time.process_time()
+    for _ in range(10):
+        assert history.series(names)["m0"]["updates"][-1] == done + 30
+    assert time.process_time() - began < 5, "0.2 s on a fast machine"
+
+
 @pytest.mark.parametrize("lives", [[(0, 2_000), (1_990, 4_000)], [(0, 70), (3, 500), (0, 9_000), (8_990, 9_100)],
                                    [(0, 30_000), (4_200, 20_000), (19_999, 31_000), (30_999, 40_000)]])
 def test_what_a_restore_left_behind_is_in_no_extreme_count_or_mean_of_a_thinned_series(

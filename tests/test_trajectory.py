@@ -155,6 +155,11 @@ def test_bounds_come_back_and_a_policy_of_other_bounds_is_of_another_environment
     assert mixed[0].unlike(mixed[1]) == "action_bounds"
 
 
+def test_an_action_of_many_axes_is_one():
+    spec = bounded((-1.0, 1.0), shape=(1,) * 9)
+    assert EnvironmentSpec.from_json(json.loads(json.dumps(spec.to_json()))) == spec
+
+
 def test_bounds_that_differ_by_rounding_alone_or_are_not_known_are_the_same():
     ours = bounded((0.0, 0.1))
     assert not ours.unlike(bounded((0.0, float(np.float32(0.1)))))

@@ -26,7 +26,7 @@ A = TypeVar("A")  # of a container: NumPy's arrays, or torch's tensors
 FieldSpec = tuple[tuple[int, ...], str]  # shape of one step's value, NumPy dtype
 
 _MOST, _MOST_CHOICES, _MOST_BYTES = 2**31, 2**20, 2**28  # that a spec from outside may ask for
-_MOST_AXES, _LONGEST_NAME = 8, 1000
+_MOST_AXES, _MOST_NATIVE_AXES, _LONGEST_NAME = 8, 64, 1000
 
 
 class Flags(enum.IntFlag):
@@ -317,7 +317,8 @@ def _is_native(actions: ActionSpec) -> bool:
     if space is None:
         return True
     ends = (*space.low, *space.high)
-    return (len(space.shape) <= _MOST_AXES and all(map(_whole, space.shape)) and math.prod(space.shape) == columns
+    return (len(space.shape) <= _MOST_NATIVE_AXES and all(map(_whole, space.shape))
+            and math.prod(space.shape) == columns
             and len(space.low) == len(space.high) == (columns if actions.kind == "tanh_normal" else 0)
             and all(type(end) is float and math.isfinite(end) for end in ends)
             and len(space.start) == columns - len(space.low) and all(type(first) is int for first in space.start))

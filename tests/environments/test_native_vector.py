@@ -128,6 +128,7 @@ class WritesInPlace(gymnasium.Env):
 
     def reset(self, *, seed=None, options=None):
         super().reset(seed=seed)
+        assert options is None, "nobody gave any"
         self._count[0] = 0
         return self._count, {}
 
@@ -158,6 +159,29 @@ def test_a_vector_that_hands_over_what_such_an_environment_overwrites_is_refused
     with pytest.raises(EnvironmentFailed, match="writes into the array that it has returned.*autoreset_mode=Autoreset"):
         for _ in range(5):
             env.step(np.zeros(2, int))
+
+
+class ResetsElsewhere(WritesInPlace):
+    begins = False
+
+    def reset(self, *, seed=None, options=None):
+        self.begins = True
+        return np.full(1, 7, np.float32), {}
+
+    def step(self, action):
+        if self.begins:
+            self._count[0], self.begins = 0, False
+        return super().step(action)
+
+
+def test_a_vector_whose_environments_reset_into_an_array_of_its_own_loses_nothing():
+    def vector(num_envs):
+        return SyncVectorEnv([ResetsElsewhere] * num_envs, autoreset_mode=AutoresetMode.SAME_STEP)
+
+    env = vector_of("mine", vector, num_envs=2, seed=0, show=None)
+    env.reset()
+    steps = [env.step(np.zeros(2, int)) for _ in range(6)]
+    assert [batch.final_observation.tolist() for batch in steps[2::3]] == [[[3], [3]]] * 2
 
 
 def test_gymnasiums_own_vector_of_cartpole_resets_a_row_in_a_step_of_its_own_that_nobody_sees():

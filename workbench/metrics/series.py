@@ -10,6 +10,7 @@ stay in the file, and its "restore" event says which they are (`lengths`); readi
 
 from __future__ import annotations
 
+import bisect
 import itertools
 import json
 import math
@@ -39,6 +40,8 @@ _ROW = (*COUNTERS, "value")
 _MOST_ROWS = 2**53
 _ALL: Course = [(0, _MOST_ROWS)]
 _NOT_AHEAD = "updates <= ? AND frames <= ?"
+_OF_EPISODES = ("episode_", "evaluation_")  # those of other learners arrive up to a second late
+_MOST_LATE = 4096  # rows
 _SUM_OF_ROWS = """SELECT count(value), total(value) FROM metrics
     WHERE name_id = ? AND row BETWEEN ? AND ? AND abs(value) < 9e999"""
 _SUM_OF_ROLLUPS = """SELECT total(number), total(total) FROM rollups
@@ -121,33 +124,46 @@ def courses(connection: sqlite3.Connection, since: Mapping[str, int]) -> dict[st
 def _course(connection: sqlite3.Connection, name: str, restores: list[tuple[int, int, int]]) -> Course:
     """What is left after restores, newest first, each told by the rows before it, and its updates and frames."""
     name_id, course, at = _name_id(connection, name), list[tuple[int, int]](), 0
+    late = _MOST_LATE if name.startswith(_OF_EPISODES) else 0
     for length, updates, frames in reversed(restores):
         if at < length:
             course.append((at, length))
             at = length
+        kept: Course = []
         while course:
             first, end = course.pop()
-            if (left := _first_ahead(connection, name_id, first, end, updates, frames)) > first:
-                course.append((first, left))
+            here = _kept(connection, name_id, first, end, (updates, frames), late=late)
+            kept = here + kept
+            if here and end - first > late:  # no row of a former piece can be ahead
                 break
+        course += kept
     return [*course, (at, _MOST_ROWS)]
 
 
-def _first_ahead(
-    connection: sqlite3.Connection, name_id: int | None, first: int, end: int, updates: int, frames: int
-) -> int:
-    """The first of the rows first ... end-1, of one life, that is ahead of these counters; `end` without one."""
-    query = f"SELECT max(row) FROM metrics WHERE name_id = ? AND row BETWEEN ? AND ? AND {_NOT_AHEAD}"
+def _kept(
+    connection: sqlite3.Connection, name_id: int | None, first: int, end: int, most: tuple[int, int], *, late: int
+) -> Course:
+    """Of the rows first ... end-1 of one life those that are not ahead of these updates and frames.
+
+    `late`: so many rows away from their place some may be; without any, all before the first that is ahead.
+    """
+    query = f"SELECT row FROM metrics WHERE name_id = ? AND row BETWEEN ? AND ? AND {_NOT_AHEAD} ORDER BY row"
     low, high = first, end
     while low < high:
         middle = (low + high) // 2
-        if connection.execute(query, (name_id, middle, middle, updates, frames)).fetchone()[0] is None:
+        if connection.execute(query, (name_id, middle, middle, *most)).fetchone() is None:
             high = middle
         else:
             low = middle + 1
-    # episodes of other learners arrive a little late, after rows that are ahead
-    late = connection.execute(query, (name_id, low, min(low + _WIDTH, end) - 1, updates, frames)).fetchone()[0]
-    return low if late is None else int(late) + 1
+    begin, stop = max(first, low - late), min(end, low + late)
+    rows = connection.execute(query, (name_id, begin, stop - 1, *most)).fetchall() if late else []
+    kept = [(first, begin)] if first < begin else []
+    for (row,) in rows:
+        if kept and kept[-1][1] == row:
+            kept[-1] = kept[-1][0], row + 1
+        else:
+            kept.append((row, row + 1))
+    return kept
 
 
 def _within(course: Course) -> str:
@@ -217,9 +233,10 @@ def _counts_and_means(
         if first < end:
             sums[:, at] += connection.execute(query, (name_id, first, end - 1)).fetchone()
 
+    firsts = [first for first, _ in pieces]
     for at, (before, point) in enumerate(itertools.pairwise([-1, *points])):
-        for first, end in pieces:
-            begin, stop = max(first, before + 1), min(end, point + 1)
+        among = pieces[max(0, bisect.bisect_right(firsts, before) - 1) : bisect.bisect_right(firsts, point)]
+        for begin, stop in _pieces(among, before + 1, point + 1):
             low, high = -(-begin // _WIDTH), stop // _WIDTH  # rollups low ... high-1 lie within
             if low < high:
                 add(_SUM_OF_ROWS, at, begin, low * _WIDTH)
@@ -322,7 +339,7 @@ def _cover(connection: sqlite3.Connection, name_id: int | None, first: int, end:
     """Extremes of the rows first ... end-1, by rollups of that level, and by finer ones before and after those."""
     width = _WIDTH**level
     begin, stop = -(-first // width), end // width
-    if level and begin >= stop:
+    if level and begin + 1 >= stop:  # a single one saves nothing
         return _cover(connection, name_id, first, end, level - 1)
     return [
         *(_cover(connection, name_id, first, begin * width, level - 1) if level else ()),

@@ -8,6 +8,7 @@
 
 from __future__ import annotations
 
+import copy
 import inspect
 from collections.abc import Callable
 from typing import Any, cast
@@ -100,15 +101,21 @@ def vector_by_id(
         raise OutOfBounds(f"vectorization_mode={vectorization_mode!r} must be 'sync', 'async' or "
                           "'vector_entry_point'.")
     if vectorization_mode != "vector_entry_point":
-        # not SAME_STEP: an environment that writes into the array it has returned loses its last observation there
-        disabled = {"autoreset_mode": gymnasium.vector.AutoresetMode.DISABLED}
-        options = {"disable_env_checker": True, **options,
-                   "vector_kwargs": {**disabled, **options.get("vector_kwargs", {})}}
+        same_step = {"autoreset_mode": gymnasium.vector.AutoresetMode.SAME_STEP}
+        options = {"disable_env_checker": True, **options, "wrappers": [*options.get("wrappers", ()), _copying],
+                   "vector_kwargs": {**same_step, **options.get("vector_kwargs", {})}}
 
     def build(num_envs: int) -> Any:
         return gymnasium.make_vec(name, num_envs=num_envs, vectorization_mode=vectorization_mode, **options)
 
     return vector_of(name, build, num_envs=num_envs, seed=seed, show=show)
+
+
+def _copying(env: Any) -> Any:
+    """The environment with observations that its reset, which follows the last step at once, does not write into."""
+    from gymnasium.wrappers import TransformObservation
+
+    return TransformObservation(env, copy.deepcopy, env.observation_space)
 
 
 def _is_vector(env: Any) -> bool:

@@ -148,7 +148,7 @@ class NativeVector(WithEndings):
                 raise self._broken("step", f'info["final_obs"] must have an observation for each environment that '
                                            f"ended, and has none at {index}: {short(final_obs)}") from None
             self._place(own, final[index], "step")
-            if self._is_synchronous:
+            if self._is_synchronous and np.array_equal(final[index], batch.observation[index]):  # to be looked at again
                 self._finals.append((index, own, final[index]))
         self._check_finite(final, "step")
         if self.keeps_endings:
