@@ -238,7 +238,9 @@ class EnvironmentSpec:
     def differing(self, other: EnvironmentSpec, whose: str) -> str:
         """The first such attribute, as "OTHER with actions=..., and WHOSE has ..."; `whose`: this one in words."""
         name = self.unlike(other)
-        return f"{other.name} with {name}={getattr(other, name)}, and {whose} has {getattr(self, name)}" if name else ""
+        if not name:
+            return ""
+        return f"{other.name} with {name}={getattr(other, name)!s:.500}, and {whose} has {getattr(self, name)!s:.500}"
 
     @property
     def seen(self) -> tuple[Part, ...]:

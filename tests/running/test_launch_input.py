@@ -142,6 +142,25 @@ def test_network_names_are_those_that_can_be_built() -> None:
     assert subprocess.check_output([sys.executable, "-c", code], text=True).split() == sorted(NETWORKS)
 
 
+def corridor(radius: float = 1.0, verbose: int = 0) -> gymnasium.Env:
+    raise AssertionError("it is not called")
+
+
+@pytest.mark.parametrize(("environment", "given", "said"), [
+    (corridor, {"radius": 0.3}, r"radius is an argument of corridor, .* environment_options={'radius': 0.3}"),
+    (corridor, {"verbose": 1}, r"environment_options={'verbose': 1}"),
+    ("CartPole-v1", {"verbose": 1}, "progress=False is silent"),
+    (max, {"learning_rte": 1}, "Did you mean 'learning_rate'"),  # its signature is not known
+    ("CartPole-v1", {"callback": print}, r"No code of yours runs inside a run: run.wait"),
+    ("CartPole-v1", {"eval_freq": 1}, "Did you mean 'evaluation_envs_per_actor'"),
+])
+def test_words_of_the_environment_and_of_other_libraries_lead_to_ours(
+    home: Path, environment: Any, given: dict[str, Any], said: str
+) -> None:
+    with pytest.raises(UnknownName, match=said):
+        wb.launch(environment, **given)
+
+
 @pytest.mark.parametrize("where", [
     pytest.param("constructor", marks=pytest.mark.full), pytest.param("reset", marks=pytest.mark.full), "step"])
 def test_the_traceback_of_an_environment_reaches_the_caller(home: Path, where: str) -> None:

@@ -348,7 +348,13 @@ def unknown_field(
     name: object, known_names: Iterable[str], remedy: str = "", *, algorithm: str = DEFAULT
 ) -> UnknownName:
     """The error for `name`, which is none of the known names of the fields of a run of `algorithm`."""
-    names, meant = list(known_names), SYNONYMS.get(str(name), [])
+    error = _unknown_field(name, list(known_names), remedy, algorithm)
+    error.name = str(name)
+    return error
+
+
+def _unknown_field(name: object, names: list[str], remedy: str, algorithm: str) -> UnknownName:
+    meant = SYNONYMS.get(str(name), [])
     wanted = {name, *meant}
     others = [f"{other!r}" for other, config in ALGORITHMS.items() if wanted & {*settings(config)}]
     if others and not {*meant} & {*names}:

@@ -209,8 +209,11 @@ def check_known(config: type, names: Iterable[str], what: str) -> None:
 
 
 def takes(function: Callable[..., Any], parameter: str) -> bool:
-    """Whether the function has a parameter of that name."""
-    return parameter in inspect.signature(function).parameters
+    """Whether the function is known to have a parameter of that name."""
+    try:
+        return parameter in inspect.signature(function).parameters
+    except (ValueError, TypeError):  # of one that is not Python's
+        return False
 
 
 def check_keywords(function: Callable[..., Any], names: Iterable[str], what: str, *, also: Iterable[str] = ()) -> None:

@@ -320,11 +320,19 @@ def _check_inside(space: Any, observation: Any, name: str) -> None:
         with contextlib.suppress(KeyError, IndexError, TypeError):
             _check_inside(member, observation[key], f"{name}/{key}" if name else str(key))
     what = f"an observation{f' {name!r}' if name else ''} ({_described(observation)})"
-    if isinstance(observation, np.ndarray) and space.contains(observation.astype(getattr(space, "dtype", None))):
+    if inner is None and _would_be_inside(space, observation):
         _rule(False, "observation space", f"{what} would be in {space} were it {space.dtype}: return "
               f"observation.astype({str(space.dtype)!r}). A run converts it")
     _rule(False, "observation space", f"{what} is not in {space}. Mend the observation or its space. A run takes such "
           "numbers as they are, as float32, and says nothing; normalize_observations=True scales them")
+
+
+def _would_be_inside(space: Any, observation: Any) -> bool:
+    """Whether the same numbers are in `space` in its own dtype."""
+    if space.dtype is None or not isinstance(observation, np.ndarray) or observation.dtype.kind not in "biuf":
+        return False
+    cast = observation.astype(space.dtype)
+    return np.allclose(cast, observation) and bool(space.contains(cast))
 
 
 def _described(observation: Any) -> str:

@@ -149,7 +149,9 @@ def _check_environment(checkpoint: Checkpoint, environment: Any) -> None:
     if not callable(environment):
         raise InvalidInput(f"environment={environment!r:.100} must be a class or a function that makes the environment "
                            f"that {where} was trained in, {name}, wrapped as it was.")
-    if checkpoint.config.wrappers and isinstance(environment, type):
+    has_wrappers = not isinstance(environment, type) or any(
+        base.__name__ == "Wrapper" and base.__module__.startswith("gymnasium.") for base in environment.__mro__)
+    if checkpoint.config.wrappers and not has_wrappers:
         raise InvalidInput(f"environment={environment.__name__} is a class, and {where} was trained with "
                            f"{checkpoint.config.wrappers!s:.200} around it. Give a function that makes all of it.")
     if _is_beside(checkpoint, "environment"):

@@ -66,5 +66,5 @@ class Policy(NamesNearest):
 def _check_spaces(trained: EnvironmentSpec, found: EnvironmentSpec) -> None:
     """Raises ShapeMismatch where the environment is not like the one that the policy was trained in."""
     if differing := found.differing(trained, "this environment"):
-        raise ShapeMismatch(f"the policy was trained in {differing}. Wrap it as in training; on Atari that is what "
-                            "gymnasium.wrappers.AtariPreprocessing is for.")
+        atari = "; on Atari that is what gymnasium.wrappers.AtariPreprocessing is for" if found.shows_images else ""
+        raise ShapeMismatch(f"the policy was trained in {differing}. Wrap it as in training{atari}.")

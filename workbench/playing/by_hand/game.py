@@ -165,6 +165,11 @@ class Game:
         name = str(self._process.latest[0].get("journal", ""))
         return Path(name) if name and Path(name).exists() else None
 
+    def going_on(self, journal: Path) -> str:
+        """The call that goes on with a journal."""
+        own = self._classes is not None and self._classes.get("environment") is not None and self.title.isidentifier()
+        return f"wb.play({str(journal)!r}{f', environment={self.title}' if own else ''})"
+
     def in_words(self, action: Action | None) -> str:
         """The name of an action."""
         import numpy as np
@@ -260,7 +265,7 @@ class Game:
             journal = None if self._process.alive else self.journal
             if journal is None:
                 raise
-            raise WorkbenchError(f"{error}\nThe episode is not lost: wb.play({str(journal)!r}) goes on with it, and "
+            raise WorkbenchError(f"{error}\nThe episode is not lost: {self.going_on(journal)} goes on with it, and "
                                  "game.stop() keeps it.") from None
         return self.moment
 
