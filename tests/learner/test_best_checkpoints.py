@@ -36,7 +36,8 @@ class Course:
                                 device=Device("cpu", precision="fp32"))
         config = SimpleNamespace(checkpoint_interval_s=600.0, keep_checkpoints=3, hyperparameters=None)
         self.state: Any = SimpleNamespace(paused=None, config=config, parts=parts, progress=Progress(1, 1, 1, 1.0))
-        log: Any = SimpleNamespace(event=lambda *_, **__: None, commit=lambda: "",
+        self.there_at_commit: list[int] = []  # checkpoints, whenever rows are committed
+        log: Any = SimpleNamespace(event=lambda *_, **__: None, commit=self._commit,
                                    episodes=SimpleNamespace(status=self._status))
         nothing: Any = None
         monkeypatch.setattr(RunDirectory, "check_place", lambda self: None)
@@ -53,6 +54,10 @@ class Course:
             raise StorageFailed("no room")
         self.now += self.took
         return {"model": {"weight": np.zeros(3, np.float32)}}
+
+    def _commit(self) -> str:
+        self.there_at_commit.append(len(checkpoints.every(self.run.checkpoints)))
+        return ""
 
     def _status(self) -> dict[str, Any]:
         return {"judged_by": self.by, self.by: self.mean, "episodes_in_mean": self.episodes,
@@ -134,3 +139,11 @@ def test_where_nothing_is_learnt_no_interval_pushes_an_older_checkpoint_out(cour
     assert course.look(601, 1.0) == "interval"
     assert [course.look(601, 1.0, trains=False) for _ in range(10)] == [""] * 10, "its environments hang, say"
     assert course.look(601, 1.0) == "interval"
+
+
+def test_what_a_checkpoint_covers_is_committed_before_it_is_there(course: Course) -> None:
+    course.begin()
+    course.writer.write("requested")
+    course.state.progress = Progress(7, 1, 2, 1.0)
+    course.writer.write("requested")
+    assert course.there_at_commit == [0, 1] and len(checkpoints.every(course.run.checkpoints)) == 2

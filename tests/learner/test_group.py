@@ -171,6 +171,25 @@ def test_an_answer_that_comes_too_late_loses_no_episode(home: Path, monkeypatch:
         server.stop(0.0)
 
 
+def test_a_learner_that_ends_waits_until_the_leader_has_asked_for_its_last_episodes(
+    monkeypatch: pytest.MonkeyPatch
+) -> None:
+    forwarder, ended = recorder.Forwarder(SimpleNamespace(rank=1)), threading.Event()
+    forwarder._unsent.append([1])
+    assert forwarder.unsent(0) == ([[1]], 0)
+    forwarder.hand_over()  # at once: nothing came since
+    forwarder._unsent.append([2])
+    ending = threading.Thread(target=lambda: (forwarder.hand_over(), ended.set()))
+    ending.start()
+    assert not ended.wait(0.2)
+    assert forwarder.unsent(1) == ([[2]], 1)
+    ending.join(1.0)
+    assert ended.is_set()
+    monkeypatch.setattr(recorder, "_ASK_S", 0.1)
+    forwarder._unsent.append([3])
+    forwarder.hand_over()  # though nobody asks
+
+
 def test_only_what_torch_says_of_other_learners_is_their_loss() -> None:
     assert is_loss(RuntimeError("[/pytorch/third_party/gloo/gloo/transport/tcp/pair.cc:537] Read error"))
     assert not is_loss(RuntimeError("CUDA out of memory")) and not is_loss(ValueError("gloo"))

@@ -32,6 +32,7 @@ def test_two_learners_train_it_and_all_tools_know_it(home: Path, tmp_path: Path,
     assert counted[0] == counted[1] >= counted[2], "no counter goes on after the last checkpoint"
     lengths = run.metrics("episode_length").value
     assert lengths.sum() > status.steps - 8 * lengths.max(), "of no environment the last episodes lack"
+    assert run.checkpoints[-1].meta["episodes"] == len(lengths), "before the last checkpoint was written"
     rollout = wb.rollout(run, max_steps=8, saliency="gradient")
     scores = rollout.q_values if rollout.policy is None else rollout.policy
     assert scores is not None and np.isfinite(scores).all() and np.isfinite(rollout.values).all()

@@ -152,8 +152,8 @@ class Learner:
             self.state.end_training()
             self.learners.close()  # while all are there
             self.state.raise_failure()
-            self.checkpoints.write_last()
             self.log.hand_over()
+            self.checkpoints.write_last()
         except WorkbenchError:  # which ends the run; after any other error it begins again at its last checkpoint
             self.checkpoints.write_at_failure()
             raise

@@ -90,10 +90,10 @@ def _key(value: float | None, missing: float) -> float:
 def read(connection: sqlite3.Connection, name: str, *, max_points: int | None = None) -> Series:
     """Arrays frames, steps, updates (int64), time_s, value (float64) by arrival; see `MetricsReader.series`."""
     name_id, course = _name_id(connection, name), courses(connection, {name: 0})[name]
-    last = _last_row(connection, name_id)
-    if max_points is None or last < max_points:
+    pieces = _pieces(course, 0, _last_row(connection, name_id) + 1)
+    if max_points is None or _number(pieces) <= max_points:
         return _rows(connection, name_id, f"row >= ? {_within(course)}", 0)[0]
-    points = _pick(connection, name_id, _pieces(course, 0, last + 1), max(1, max_points // 2 - 1))
+    points = _pick(connection, name_id, pieces, max(1, max_points // 2 - 1))
     return _rows(connection, name_id, _IN, json.dumps(points))[0]
 
 
@@ -178,6 +178,10 @@ def _pieces(course: Course, first: int, end: int) -> Course:
     return [(begin, stop) for begin, stop in clipped if begin < stop]
 
 
+def _number(pieces: Course) -> int:
+    return sum(end - first for first, end in pieces)
+
+
 def newer(
     connection: sqlite3.Connection, name: str, *, course: Course, first: int, max_points: int
 ) -> tuple[Series, Array]:
@@ -191,12 +195,11 @@ def newer(
         course: of `courses`.
     """
     name_id = _name_id(connection, name)
-    last = _last_row(connection, name_id)
-    if last - first < max_points:
+    pieces = _pieces(course, first, _last_row(connection, name_id) + 1)
+    if _number(pieces) <= max_points:
         rows, numbers = _rows(connection, name_id, f"row >= ? {_within(course)}", first)
         finite = np.isfinite(rows["value"])
         return {**rows, "count": finite.astype(np.int64), "mean": np.where(finite, rows["value"], np.nan)}, numbers
-    pieces = _pieces(course, first, last + 1)
     points = _pick(connection, name_id, pieces, max(1, max_points // 4 - 1))
     rows, numbers = _rows(connection, name_id, _IN, json.dumps(points))
     return {**rows, **_counts_and_means(connection, name_id, pieces, points)}, numbers
@@ -318,10 +321,19 @@ def _pick(
     """
     if not pieces:
         return []
-    first, end = pieces[0][0], pieces[-1][1]
-    level = max((level for level in (0, *_LEVELS) if end - first >= 2 * buckets * _WIDTH**level), default=0)
+    number = _number(pieces)
+    level = max((level for level in (0, *_LEVELS) if number >= 2 * buckets * _WIDTH**level), default=0)
     cover = [row for piece in pieces for row in _cover(connection, name_id, *piece, level)]
-    return [int(row) for row in _extremes(np.array(cover, dtype=np.float64).T, first, end, buckets)]
+    extremes = np.array(cover, dtype=np.float64).T
+    # by their places among the rows of the pieces, so that a gap between them takes no stretch
+    firsts = np.array([first for first, _ in pieces])
+    before = np.cumsum([0, *(end - first for first, end in pieces)])[:-1]
+    for rows in (extremes[0], extremes[2]):
+        piece = np.searchsorted(firsts, rows, "right") - 1
+        rows += before[piece] - firsts[piece]
+    places = _extremes(extremes, 0, number, buckets)
+    piece = np.searchsorted(before, places, "right") - 1
+    return [int(row) for row in places - before[piece] + firsts[piece]]
 
 
 def _extremes(extremes: Array, first: int, end: int, buckets: int) -> Array:

@@ -13,6 +13,7 @@ from typing import Any
 
 from workbench.errors import EnvironmentFailed, InvalidInput
 
+_MOST_WRAPPERS = 100
 Factory = Callable[..., Any]
 Wrapper = Callable[[Any], Any]
 
@@ -69,7 +70,7 @@ def checked_wrappers(wrappers: Iterable[Wrapper]) -> tuple[Wrapper, ...]:
 def unwrapped(names: str, env: Any) -> str:
     """Those of `Wrapped.names` that are classes', and that none of the wrappers around `env` is called."""
     around = set()
-    while env is not None:
+    for _ in range(_MOST_WRAPPERS):
         around.add(type(env).__name__)
         env = getattr(env, "env", None)
     return ", ".join(name for name in names.split(", ") if name[:1].isupper() and name not in around)

@@ -256,7 +256,7 @@ class Recorder:
     def __init__(self, run: RunDirectory, disk: DiskGuard) -> None:
         self._run, self._disk = run, disk
         self._writer = MetricsWriter(run.metrics, tensorboard=run.tensorboard)
-        self._closed = threading.Event()
+        self._closed, self._recording = threading.Event(), threading.Lock()
 
     def begin(self, report: LearnerReport, state: RunState, *, episodes: int) -> None:
         """Record the activity of this learner (`report`) and of the others, after `episodes` episodes of the run."""
@@ -287,7 +287,9 @@ class Recorder:
         return [], 0
 
     def hand_over(self) -> None:
-        """Nothing to do."""
+        """Ask the other learners for their last episodes."""
+        if self._peers:
+            self._record()
 
     def _loop(self) -> None:
         """Record once a second until closed, and once more then."""
@@ -309,6 +311,10 @@ class Recorder:
         return ", ".join(peer.silence for peer in self._peers if peer.silence)
 
     def _record(self) -> None:
+        with self._recording:
+            self._record_now()
+
+    def _record_now(self) -> None:
         state, learner = self._state, self._state.parts
         activity = joined([self._report.activity(), *(peer.activity() for peer in self._peers)])
         for episode in activity.episodes:
