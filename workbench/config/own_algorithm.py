@@ -33,7 +33,7 @@ _AGENTS = {f"workbench.algorithms.{name}.agent": name for name in ALGORITHMS}  #
 _BASES = {base.__name__: base for base in (LearningConfig, EpochsConfig, ReplayConfig, DemonstrationsConfig)}
 _MOST_FIELDS, _LONGEST = 200, 1000
 _TEXTS = ("help", "unit", "scale", "source", "group", "words")
-_SWITCHES, _BOUNDS = ("live", "optional"), ("low", "high")
+_SWITCHES, _BOUNDS = ("live", "optional", "initial"), ("low", "high")
 _FORM = "Write each field as name: kind = default, such as beta: float = 0.1, or beta: float = wb.setting(0.1, ...)."
 ARGUMENTS = frozenset((  # of the calls that take fields: a field of such a name could never be given
     "address", "algorithm", "changes", "checkpoint", "cls", "demonstrations", "environment", "fields", "generations",
