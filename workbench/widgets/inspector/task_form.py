@@ -13,6 +13,7 @@ import ipywidgets
 from workbench.errors import InvalidInput
 from workbench.widgets.kernel.message_line import message_line
 from workbench.widgets.kernel.refresher import REFRESHER, Actions
+from workbench.widgets.panel.buttons import button
 
 _TICK_S = 1.0
 
@@ -37,10 +38,8 @@ class TaskForm:
         """
         self.fields, self._ask, self._actions, self._lock = dict(fields), ask, Actions(), threading.Lock()
         self._busy, self._since, self._words = False, 0.0, ""
-        self.button = ipywidgets.Button(description=title, tooltip=tooltip, layout={"width": "auto"})
-        self.button.add_class(f"workbench-inspector-{name}")
-        self.message = ipywidgets.HTML()
-        self.message.add_class(f"workbench-inspector-{name}-message")
+        self.button = button(f"inspector-{name}", title, "", tooltip)
+        self.message = ipywidgets.HTML().add_class(f"workbench-inspector-{name}-message")
         for field, widget in self.fields.items():
             widget.add_class(f"workbench-inspector-{name}-{field}")
         row = ipywidgets.HBox([self.button, *self.fields.values()], layout={"flex_flow": "row wrap"})

@@ -29,6 +29,7 @@ from workbench.running.checkpoint_list import Owner
 from workbench.tables import as_json, number, plain
 from workbench.widgets.episodes import player
 from workbench.widgets.kernel import assets, closing
+from workbench.widgets.panel.buttons import button
 from workbench.widgets.views.run_rows import CURVES
 from workbench.wire import columns
 
@@ -95,11 +96,10 @@ class CheckpointFilm:
         self._owner = owner
         self._shown: Path | None = None
         self.rollout: Rollout | None = None
-        self.strip = ipywidgets.HTML()
-        self.strip.add_class("workbench-inspector-film")
-        self.button = ipywidgets.Button(description="Play the film", layout={"width": "auto"}, disabled=True,
-                                        tooltip="play this episode in the player, where other futures can be tried")
-        self.button.add_class("workbench-inspector-film-play")
+        self.strip = ipywidgets.HTML().add_class("workbench-inspector-film")
+        self.button = button("inspector-film-play", "Play the film", "",
+                             "play this episode in the player, where other futures can be tried")
+        self.button.disabled = True
         self.button.on_click(lambda _: self.play())
         self.stage = ipywidgets.VBox()
         row = ipywidgets.HBox([self.button, *more], layout={"flex_flow": "row wrap", "align_items": "flex-start"})
@@ -159,8 +159,7 @@ class TimeMachine:
         self._owner = owner
         self.curve = Curve(label=f"Time machine of {owner.name}", on_moved=on_moved)
         self.film = CheckpointFilm(owner, *more)
-        self.view = ipywidgets.VBox([self.curve, self.film.view])
-        self.view.add_class("workbench-inspector-time")
+        self.view = ipywidgets.VBox([self.curve, self.film.view]).add_class("workbench-inspector-time")
 
     def refresh(self, known: Sequence[Checkpoint]) -> None:
         """Reads the run's curve and events again."""

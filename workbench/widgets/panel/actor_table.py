@@ -40,8 +40,7 @@ class ActorTable:
     def __init__(self, run: Run) -> None:
         self._run = run
         self.view = RowTable(COLUMNS, label="Actors", actions=ACTIONS, on_action=self._do, empty="no actor lives",
-                             row="actor {key}")
-        self.view.add_class("workbench-actor-table")
+                             row="actor {key}").add_class("workbench-actor-table")
 
     def show(self, status: RunStatus) -> None:
         """Show the actors of a status."""

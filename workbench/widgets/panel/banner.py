@@ -26,7 +26,7 @@ from workbench.tables import number
 from workbench.widgets.kernel import closing
 from workbench.widgets.kernel.message_line import message_line
 from workbench.widgets.kernel.refresher import Actions
-from workbench.widgets.panel.buttons import button, html_part
+from workbench.widgets.panel.buttons import button
 from workbench.widgets.panel.snapshot import Snapshot
 
 if TYPE_CHECKING:
@@ -58,11 +58,11 @@ class Banner:
         self._rescued: Run | None = None
         self._starting = False
         self._drawn_at = 0.0
-        self.view = ipywidgets.VBox(layout={"display": "none"})
-        self.view.add_class("workbench-banner")
+        self.view = ipywidgets.VBox(layout={"display": "none"}).add_class("workbench-banner")
 
     def _fill(self) -> None:
-        self._text, self._result = html_part("banner-text"), html_part("banner-result")
+        self._text, self._result = (
+            ipywidgets.HTML().add_class(f"workbench-banner-{part}") for part in ("text", "result"))
         self.rescue = button("rescue", "Rescue", "life-ring", "start a new run from the best checkpoint, with half the "
                                                               "learning rate, and compare the two; this run goes on")
         self.dismiss = button("dismiss-banner", "Dismiss", "times", "hide this until the return collapses again")
@@ -70,8 +70,7 @@ class Banner:
         self.dismiss.on_click(lambda _: self._hide())
         buttons = ipywidgets.HBox([self.rescue, self.dismiss])
         row = ipywidgets.HBox([self._text, buttons], layout={"flex_flow": "row wrap", "align_items": "center"})
-        self._place = ipywidgets.VBox()
-        self._place.add_class("workbench-banner-comparison")
+        self._place = ipywidgets.VBox().add_class("workbench-banner-comparison")
         self.view.children = (row, self._result, self._place)
 
     def show(self, now: Snapshot) -> None:

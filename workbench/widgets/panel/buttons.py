@@ -46,8 +46,8 @@ class Buttons:
         self.all["stop"].on_click(lambda _: self._show_confirmation(True))
         for name in ("confirm", "cancel"):
             self.all[name].on_click(lambda _: self._show_confirmation(False))
-        self.view = ipywidgets.HBox(list(self.all.values()), layout={"flex_flow": "row wrap"})
-        self.view.add_class("workbench-buttons")
+        row = ipywidgets.HBox(list(self.all.values()), layout={"flex_flow": "row wrap"})
+        self.view = row.add_class("workbench-buttons")
         self._show_confirmation(False)
 
     def show(self, state: str) -> None:
@@ -85,13 +85,10 @@ class Notes:
         """`whose`: begins the names of its classes -log and -dismiss, where they are not the panel's."""
         self._lock = threading.Lock()
         self._lines: deque[Note] = deque(maxlen=LINES)
-        self.view = ipywidgets.HTML()
-        for name in ("lines", f"{whose}log"):
-            self.view.add_class(f"workbench-{name}")
+        self.view = ipywidgets.HTML().add_class("workbench-lines").add_class(f"workbench-{whose}log")
         self.dismiss = button(f"{whose}dismiss", "Dismiss", "times", "remove the errors from this line")
         self.dismiss.on_click(lambda _: self._clear())
-        self.box = ipywidgets.HBox([self.view, self.dismiss])
-        self.box.add_class("workbench-lines-place")
+        self.box = ipywidgets.HBox([self.view, self.dismiss]).add_class("workbench-lines-place")
         self._show()
 
     def say(self, message: str, *, bad: bool = False, instead: Note | None = None, of: str = "") -> Note:
@@ -146,15 +143,6 @@ class Note:
 
 def button(name: str, label: str, icon: str, tooltip: str, *, style: str = "") -> Any:
     """A button with the class workbench-NAME."""
-    widget = ipywidgets.Button(
+    return ipywidgets.Button(
         description=label, icon=icon, tooltip=tooltip, button_style=style, layout={"width": "auto"}
-    )
-    widget.add_class(f"workbench-{name}")
-    return widget
-
-
-def html_part(name: str) -> Any:
-    """An empty HTML widget with the class workbench-NAME."""
-    widget = ipywidgets.HTML()
-    widget.add_class(f"workbench-{name}")
-    return widget
+    ).add_class(f"workbench-{name}")

@@ -15,7 +15,7 @@ from workbench.widgets.kernel import assets, closing
 from workbench.widgets.panel import dashboard, facts
 from workbench.widgets.panel.actor_table import ActorTable
 from workbench.widgets.panel.banner import Banner
-from workbench.widgets.panel.buttons import Buttons, Notes, html_part
+from workbench.widgets.panel.buttons import Buttons, Notes
 from workbench.widgets.panel.next_steps import NextSteps
 from workbench.widgets.panel.snapshot import Snapshot
 from workbench.widgets.panel.tuning.advice import AdviceLine
@@ -41,9 +41,9 @@ class PanelView:
         self, name: str, config: RunConfig, history: History, *, callbacks: PanelCommands, run: Run,
         on_pull: Callable[[], None],
     ) -> None:
-        self.headline, self.progress, self.facts = (html_part(part) for part in ("headline", "progress", "facts"))
+        self.gone, self.headline, self.progress, self.facts = (  # gone: the page shows it once the kernel is gone
+            ipywidgets.HTML().add_class(f"workbench-{part}") for part in ("gone", "headline", "progress", "facts"))
         self.banner = Banner(run)
-        self.gone = html_part("gone")  # which the page shows once the kernel is gone
         self._trend, self._seen = "", set[str]()
         self.buttons, self.notes = Buttons(callbacks.press), Notes()
         self.advice = AdviceLine(callbacks.apply)
@@ -57,11 +57,9 @@ class PanelView:
         self.axis = ipywidgets.ToggleButtons(
             options=AXES, description="charts over", tooltips=[f"all charts over {axis}" for axis in AXES],
             style={"button_width": "auto"},
-        )
-        self.axis.add_class("workbench-axis")
+        ).add_class("workbench-axis")
         self.axis.observe(lambda _: callbacks.redraw(), names="value")
-        self.charts = LiveCharts(label=f"Charts of {name}", on_pull=on_pull)
-        self.charts.add_class("workbench-charts-place")
+        self.charts = LiveCharts(label=f"Charts of {name}", on_pull=on_pull).add_class("workbench-charts-place")
         self.actor_table = ActorTable(run)
         self.changes = TuningHistory(history, undo=lambda: callbacks.take_back(None))
         self.box = self._layout()
@@ -69,16 +67,14 @@ class PanelView:
     def _layout(self) -> Any:
         style = ipywidgets.HTML(f"<style>{assets.text('panel.css')}</style>", layout={"display": "none"})
         steering = [self.buttons.view, self.controls["actors"].view]
-        self._steering = ipywidgets.HBox(steering, layout={"flex_flow": "row wrap"})
-        self._steering.add_class("workbench-steering")
+        self._steering = ipywidgets.HBox(steering, layout={"flex_flow": "row wrap"}).add_class("workbench-steering")
         box = ipywidgets.VBox([
             style, self.gone, self.headline, self.banner.view, self.progress, self.facts, self._steering,
             self.advice.view, self.next_steps.view, self.notes.box, self.axis, self.charts,
             _section("hyperparameters", "Live hyperparameters", self.grid.view),
             _section("actors", "Actors", self.actor_table.view),
             _section("history", "History of changes", self.changes.view),
-        ])
-        box.add_class("workbench-panel")
+        ]).add_class("workbench-panel")
         box._view_count = 0  # a number makes front ends count their views
         return box
 
@@ -113,13 +109,9 @@ class PanelView:
         return closing.widgets(self.box)
 
 
-
 def _section(name: str, title: str, body: Any) -> Any:
     """A part that a button opens and closes; the page does that alone (panel.css), without a kernel."""
     toggle = ipywidgets.ToggleButton(description=title, icon="caret-right", tooltip=f"show or hide: {title.lower()}",
                                      layout={"width": "auto"})
-    toggle.add_class("workbench-toggle")
-    toggle.add_class(f"workbench-toggle-{name}")
-    section = ipywidgets.VBox([toggle, body])
-    section.add_class("workbench-section")
-    return section
+    toggle.add_class("workbench-toggle").add_class(f"workbench-toggle-{name}")
+    return ipywidgets.VBox([toggle, body]).add_class("workbench-section")

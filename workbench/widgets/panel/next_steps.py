@@ -45,8 +45,8 @@ class NextSteps:
         self._place = ipywidgets.VBox()
         style = ipywidgets.HTML(f"<style>{assets.text('panel.css')}</style>", layout={"display": "none"})
         row = ipywidgets.HBox(list(self.all.values()), layout={"flex_flow": "row wrap"})
-        self.view = ipywidgets.VBox([style, row, self.notes.box, self._place], layout={"display": "none"})
-        self.view.add_class("workbench-next")
+        self.view = ipywidgets.VBox(
+            [style, row, self.notes.box, self._place], layout={"display": "none"}).add_class("workbench-next")
 
     def show(self, *, ended: bool, collapsed: bool) -> None:
         """Show the buttons if the run has ended; Rescue only where its return had collapsed."""

@@ -185,9 +185,8 @@ class Comparison:
         charts.layout = {"flex": "3 1 520px", "min_width": "0"}
         place = {"flex": "1 1 320px", "overflow": "auto", "margin": "0 0 0 12px"}
         beside = ipywidgets.HTML(_html_table(self.differences), layout=place, tabbable=True)  # it scrolls
-        box = ipywidgets.Box([charts, beside], layout={"flex_flow": "row wrap", "align_items": "flex-start"})
-        box.add_class("workbench-compare")
-        return box
+        row = {"flex_flow": "row wrap", "align_items": "flex-start"}
+        return ipywidgets.Box([charts, beside], layout=row).add_class("workbench-compare")
 
     def show_newer(self, newer: Comparison) -> None:
         """Draw the data of a later comparison of the same runs in this one's `view`."""

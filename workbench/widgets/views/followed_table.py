@@ -41,8 +41,7 @@ class FollowedTable(ABC):
 
     def _lay_out(self, name: str, parts: Sequence[Any]) -> None:
         """Make `view` of the parts, with the place of the panel below, and read the first rows."""
-        self.view = ipywidgets.VBox([*parts, self._place])
-        self.view.add_class(name)
+        self.view = ipywidgets.VBox([*parts, self._place]).add_class(name)
         self.view._view_count = 0  # makes front ends count their views of it
         self.view.observe(self._looked_at, names="_view_count")
         self.refresh()

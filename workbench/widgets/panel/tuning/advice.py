@@ -119,12 +119,10 @@ class AdviceLine:
     def __init__(self, on_apply: Callable[[str, Any], None]) -> None:
         self._advice: FieldAdvice | None = None
         self._on_apply, self._kept_until = on_apply, 0.0
-        self._text = ipywidgets.HTML()
-        self._text.add_class("workbench-advice-text")
+        self._text = ipywidgets.HTML().add_class("workbench-advice-text")
         self.apply = button("apply", "Apply", "check", "nothing to apply")
         self.apply.on_click(lambda _: self._press())
-        self.view = ipywidgets.HBox([self._text, self.apply])
-        self.view.add_class("workbench-advice")
+        self.view = ipywidgets.HBox([self._text, self.apply]).add_class("workbench-advice")
         self._draw(None, "")
 
     def show(self, now: Snapshot) -> None:

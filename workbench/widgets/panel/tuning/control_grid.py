@@ -47,9 +47,8 @@ class ControlGrid:
         heading = styles.widget(ipywidgets.HTML, value=f"<h4>{(group or 'other').capitalize()}</h4>",
                                 layout=styles.layout(width="100%"))
         row = styles.layout(flex_flow="row wrap")
-        box = ipywidgets.Box([heading, *(self._controls[name].view for name in names)], layout=row)
-        box.add_class("workbench-group")
-        return box
+        fields = (self._controls[name].view for name in names)
+        return ipywidgets.Box([heading, *fields], layout=row).add_class("workbench-group")
 
     def show(self, changed: Collection[str]) -> None:
         """Show the fields for a run in which those were `changed`."""

@@ -81,8 +81,8 @@ class FieldControl:
             disabled=True, layout=styles.layout(width="32px"),
         )
         row = [widget for widget in (self.field, self.slider, self.undo) if widget is not None]
-        self.view = ipywidgets.Box(row, layout=styles.layout(width="475px", max_width="100%", flex_flow="row wrap"))
-        self.view.add_class(f"workbench-control-{name}")
+        place = styles.layout(width="475px", max_width="100%", flex_flow="row wrap")
+        self.view = ipywidgets.Box(row, layout=place).add_class(f"workbench-control-{name}")
         self.show(value)
         self.field.observe(self._typed, names="value")
         if self.slider is not None:

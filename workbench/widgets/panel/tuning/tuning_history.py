@@ -17,6 +17,7 @@ from workbench.running.tuning import Change, last
 from workbench.running.tuning import changes as changes_of
 from workbench.tables import number
 from workbench.widgets.kernel.message_line import message_line
+from workbench.widgets.panel.buttons import button
 from workbench.widgets.panel.tuning.controls import as_text
 
 MOST = 100  # changes in the table
@@ -35,13 +36,11 @@ class TuningHistory:
         self._history = history
         self._newest = 0  # id of the newest event
         self.all: list[Change] = []
-        self.undo = ipywidgets.Button(description="Undo the last change", icon="undo",
-                                       layout={"width": "auto", "align_self": "flex-start"})
-        self.undo.add_class("workbench-undo-last")
+        self.undo = button("undo-last", "Undo the last change", "undo", "nothing to undo")
+        self.undo.layout.align_self = "flex-start"
         self.undo.on_click(lambda _: undo())
-        self.message, self._table = ipywidgets.HTML(), ipywidgets.HTML(tabbable=True)  # it scrolls
-        self.message.add_class("workbench-error")
-        self._table.add_class("workbench-history")
+        self.message = ipywidgets.HTML().add_class("workbench-error")
+        self._table = ipywidgets.HTML(tabbable=True).add_class("workbench-history")  # it scrolls
         self.view = ipywidgets.VBox([self.undo, self.message, self._table])
         self._show()
 
