@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from workbench.supervisor.endings import Endings
-from workbench.supervisor.hosts.local import Child, ProcessEnding
+from workbench.supervisor.hosts.life import ProcessEnding
+from workbench.supervisor.hosts.local import Child
 from workbench.supervisor.learner_status import LearnerTracker
 from workbench.supervisor.process_group import EndedChild
 from workbench.wire.lifeline import PASSING

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import pytest
 
 from workbench.supervisor import learner_group as module
-from workbench.supervisor.hosts.local import ProcessEnding
+from workbench.supervisor.hosts.life import ProcessEnding
 from workbench.supervisor.learner_group import LearnerGroup
 from workbench.wire.lifeline import PEERS_LOST
 

@@ -12,8 +12,9 @@ from pathlib import Path
 import pytest
 
 from tests.conftest import eventually
-from workbench.supervisor.hosts import host, local
-from workbench.supervisor.hosts.local import BackOff, Child, ProcessEnding
+from workbench.supervisor.hosts import host, life
+from workbench.supervisor.hosts.life import BackOff, ProcessEnding
+from workbench.supervisor.hosts.local import Child
 from workbench.supervisor.process_group import wait_for_all
 
 
@@ -47,7 +48,7 @@ def test_an_ending_is_told_once_and_counted(child: Child) -> None:
 
 
 def test_a_child_that_ended_starts_again_after_its_back_off(child: Child, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(local, "_FIRST_DELAY_S", 1.0)
+    monkeypatch.setattr(life, "_FIRST_DELAY_S", 1.0)
     child.start()
     eventually(child.poll)
     assert not child.start_if_due()

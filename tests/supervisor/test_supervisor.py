@@ -22,7 +22,7 @@ from workbench.running.connection import stored_status
 from workbench.running.tuning import changes, last
 from workbench.supervisor.endings import Outcome
 from workbench.supervisor.hosts.host import ThisMachine
-from workbench.supervisor.hosts.local import ProcessEnding
+from workbench.supervisor.hosts.life import ProcessEnding
 from workbench.supervisor.process_group import EndedChild
 from workbench.supervisor.service import Service
 from workbench.supervisor.supervisor import Supervisor

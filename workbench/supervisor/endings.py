@@ -6,7 +6,7 @@ from collections import Counter
 from dataclasses import dataclass
 from typing import Literal
 
-from workbench.supervisor.hosts.local import ProcessEnding
+from workbench.supervisor.hosts.life import ProcessEnding
 from workbench.supervisor.learner_status import LearnerTracker
 from workbench.supervisor.process_group import EndedChild
 from workbench.wire.lifeline import PASSING

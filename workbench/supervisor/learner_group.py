@@ -10,15 +10,14 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
-from workbench.supervisor.hosts.host import Life
-from workbench.supervisor.hosts.local import BackOff, ProcessEnding
+from workbench.supervisor.hosts.life import Life, ProcessEnding
 from workbench.wire.lifeline import PEERS_LOST
 
 _SHOW_S = 3.0  # for the end of a learner after the others have lost it
 _FOLLOW_S = 3.0  # for the end of the others after a requested end of the first learner
 
 
-class LearnerGroup:
+class LearnerGroup(Life):
     """Several learners as one `Life`.
 
     Attributes:
@@ -27,13 +26,9 @@ class LearnerGroup:
     """
 
     def __init__(self, members: Sequence[Life], *, begin: Callable[[], object]) -> None:
+        super().__init__(members[0].name)
         self.members = members
-        self.name = members[0].name
-        self.restarts = -1
-        self.started_at = 0.0
         self._begin = begin
-        self._back_off = BackOff()
-        self._asked_to_end = False
         self._endings: list[tuple[Life, ProcessEnding]] = []  # in the order in which `poll` saw them
         self._hung: list[Life] = []  # alive, though the others have lost them
         self._kill_at = float("inf")  # monotonic time at which hung learners are killed
@@ -49,7 +44,7 @@ class LearnerGroup:
         return self.members[0].pid
 
     def waiting_s(self) -> float:
-        return max(self._back_off.waiting_s(), *(member.waiting_s() for member in self.members))
+        return max(super().waiting_s(), *(member.waiting_s() for member in self.members))
 
     def waits_for(self) -> str:
         """What a life that began still waits for before all learners have a process; "": nothing."""
@@ -64,9 +59,8 @@ class LearnerGroup:
         if not any(started):
             return False
         self.name = self.members[0].name
-        self.restarts += 1
-        self.started_at = time.monotonic()
-        self._endings, self._hung, self._asked_to_end, self._alive = [], [], False, True
+        self._began()
+        self._endings, self._hung, self._alive = [], [], True
         self._kill_at = float("inf") if all(started) else 0.0
         return True
 
@@ -105,12 +99,11 @@ class LearnerGroup:
 
     def _group_ending(self) -> ProcessEnding:
         """The earliest ending other than PEERS_LOST; that of the first learner if all have finished."""
-        recent = 0 if self._asked_to_end else self._back_off.failed()
         if not any(ending.code for _, ending in self._endings):
             self._endings.sort(key=lambda pair: self.members.index(pair[0]))
         culprit, ending = min(self._endings, key=lambda pair: _RANKS.get(pair[1].code, 0))
         self.name = culprit.name
-        return replace(ending, recent=recent, first=self.restarts == 0)
+        return self._ended(ending.code, ending.error, lost=ending.lost)
 
     def end(self, grace_s: float) -> None:
         self._asked_to_end = True

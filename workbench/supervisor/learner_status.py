@@ -7,7 +7,7 @@ from collections.abc import Sequence, Set
 
 from workbench.metrics import Progress
 from workbench.metrics.status import ActorStatus, LearnerPhase, LearnerStatus
-from workbench.supervisor.hosts.host import Life
+from workbench.supervisor.hosts.life import Life
 from workbench.supervisor.stalls import STALLED_AFTER_S, Stalls
 
 

@@ -10,8 +10,8 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from workbench.supervisor.hosts.host import Life, Place
-from workbench.supervisor.hosts.local import POLL_S, ProcessEnding
+from workbench.supervisor.hosts.host import Place
+from workbench.supervisor.hosts.life import POLL_S, Life, ProcessEnding
 from workbench.supervisor.learner_group import LearnerGroup
 
 ACTOR_GRACE_S = 3.0

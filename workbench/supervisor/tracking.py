@@ -13,7 +13,8 @@ from dataclasses import dataclass, field
 
 from workbench.rundir import RunDirectory
 from workbench.supervisor.hosts.host import variables
-from workbench.supervisor.hosts.local import Child, ProcessEnding
+from workbench.supervisor.hosts.life import ProcessEnding
+from workbench.supervisor.hosts.local import Child
 
 _FIRST_DELAY_S, _LONGEST_DELAY_S = 5.0, 600.0  # each failure doubles it; a service may be away for hours
 _STEADY_S = 600.0  # a life that was so long forgets the failures before it

@@ -1,4 +1,4 @@
-"""A life as a thread of this process, with the interface of a child process (`supervisor.hosts.host.Life`).
+"""A life as a thread of this process, with the interface of a child process.
 
 A thread cannot be killed. Where a process would be killed, a thread is asked to leave at once. One that stays longer,
 stuck in some code, is given up: its life counts as over, and the next life waits until the thread has ended.
@@ -19,7 +19,7 @@ from typing import Protocol
 
 from workbench.errors import WorkbenchError
 from workbench.rundir.files import tail, to_append
-from workbench.supervisor.hosts.local import BackOff, ProcessEnding
+from workbench.supervisor.hosts.life import Life, ProcessEnding
 from workbench.wire.lifeline import FATAL
 
 GIVEN_UP_AFTER_S = 5.0  # after a thread was asked to leave at once
@@ -38,22 +38,16 @@ class Work(Protocol):
         """Let `run` return or raise as soon as possible, without a last checkpoint."""
 
 
-class ThreadLife:
+class ThreadLife(Life):
     """One child of a run in all its lives, each a thread.
 
     Attributes:
-        name: "learner" or "actor-3"; names its log.
-        restarts: number of lives after the first; -1 before it.
-        started_at: when this life began, on the monotonic clock.
         exception: of the last life that failed, with its traceback, for `pdb.post_mortem`; None: no life failed.
     """
 
     def __init__(self, name: str, make: Callable[[], Work], *, logs: Path) -> None:
-        self.name = name
+        super().__init__(name)
         self.log = logs / f"{name}.log"
-        self.restarts = -1
-        self.started_at = 0.0
-        self.back_off = BackOff()
         self.exception: BaseException | None = None
         self._make = make
         self._work: Work | None = None
@@ -61,11 +55,10 @@ class ThreadLife:
         self._former: threading.Thread | None = None  # of a life that was given up
         self._error: BaseException | None = None
         self._leave_at = self._give_up_at = float("inf")
-        self._asked_to_end = self._asked_to_leave = False
+        self._asked_to_leave = False
 
     @property
     def alive(self) -> bool:
-        """Whether there is a life whose end `poll` has not reported."""
         return self._thread is not None
 
     @property
@@ -78,22 +71,13 @@ class ThreadLife:
         """Whether a thread of this or of a former life still runs."""
         return any(thread is not None and thread.is_alive() for thread in (self._thread, self._former))
 
-    def waiting_s(self) -> float:
-        """Seconds until the next start is due; 0: now."""
-        return self.back_off.waiting_s()
-
-    def waits_for(self) -> str:
-        """Nothing: a thread needs no resources."""
-        return ""
-
     def start_if_due(self) -> bool:
         """Begin a life if there is none, the back-off is over and no thread lingers. Returns whether it did."""
-        if self.alive or self.lingers or self.back_off.waiting_s() > 0:
+        if self.alive or self.lingers or self.waiting_s() > 0:
             return False
-        self.restarts += 1
-        self.started_at = time.monotonic()
+        self._began()
         self._leave_at = self._give_up_at = float("inf")
-        self._asked_to_end = self._asked_to_leave = False
+        self._asked_to_leave = False
         self._error, self._work, self._former = None, self._make(), None
         self._thread = threading.Thread(target=self._live, args=(self._work,), name=self.name, daemon=True)
         self._note(f"{self.name} begins, as a thread of process {os.getpid()}")
@@ -107,7 +91,6 @@ class ThreadLife:
             self._error = error
 
     def poll(self) -> ProcessEnding | None:
-        """How this life ended, once; None before and afterwards."""
         if self._thread is None or self._work is None:
             return None
         now = time.monotonic()
@@ -132,8 +115,7 @@ class ThreadLife:
             report, code = {"type": type(exception).__name__, "message": str(exception)}, FATAL
         elif exception is not None:
             code = 1
-        recent = 0 if self._asked_to_end else self.back_off.failed()
-        return ProcessEnding(code, report, recent, first=self.restarts == 0)
+        return self._ended(code, report)
 
     def end(self, grace_s: float) -> None:
         """Ask this life to end; after `grace_s` seconds, `poll` asks it to leave at once."""
@@ -154,7 +136,6 @@ class ThreadLife:
             self._work.leave()
 
     def log_tail(self) -> str:
-        """The last lines of the log."""
         return tail(self.log)
 
     def _note(self, text: str) -> None:

@@ -11,7 +11,8 @@ from typing import Protocol
 
 from workbench.config import RunConfig
 from workbench.rundir import RunDirectory
-from workbench.supervisor.hosts.local import Child, ProcessEnding
+from workbench.supervisor.hosts.life import Life
+from workbench.supervisor.hosts.local import Child
 from workbench.wire.endpoints import learner_name
 
 # glibc returns each freed block above some 100 kB to the system, though messages and training often allocate such
@@ -51,52 +52,6 @@ class Resources:
         parts = [f"{value:g} {unit[:-1] if value == 1 and unit.endswith('s') else unit}" for value, unit in
                  ((self.cpus, "CPUs"), (self.gpus, "GPUs"), (self.memory_gb, "GB of memory")) if value]
         return ", ".join(parts) or "nothing"
-
-
-class Life(Protocol):
-    """A child as the process group uses it, wherever its processes live; `Child` says more.
-
-    Attributes:
-        name: "learner", "learner-1" or "actor-3".
-        restarts: lives after the first; -1 before it.
-        started_at: when this life began, on the monotonic clock.
-    """
-
-    name: str
-    restarts: int
-    started_at: float
-
-    @property
-    def alive(self) -> bool:
-        """Whether a life goes on whose end `poll` has not returned."""
-
-    @property
-    def pid(self) -> int | None:
-        """Its process on its machine, while it is alive."""
-
-    def start_if_due(self) -> bool:
-        """Begin a life if there is none and the back-off is over; returns whether it did."""
-
-    def waiting_s(self) -> float:
-        """Seconds until the next start is due; 0: now."""
-
-    def waits_for(self) -> str:
-        """What a life that began still waits for before it has a process, in words; "": nothing."""
-
-    def poll(self) -> ProcessEnding | None:
-        """How this life ended, returned once; None otherwise."""
-
-    def end(self, grace_s: float) -> None:
-        """Request the end of this life; `poll` kills it after `grace_s` seconds."""
-
-    def expect_end(self, grace_s: float) -> None:
-        """Count the coming end of this life as requested, no failure; `poll` kills it after `grace_s` seconds."""
-
-    def kill(self) -> None:
-        """Kill this life and what it started."""
-
-    def log_tail(self) -> str:
-        """The last lines of the log."""
 
 
 class Place(Protocol):

@@ -22,7 +22,7 @@ from workbench.rundir import RunDirectory, sealed
 from workbench.rundir.files import tail, to_append
 from workbench.supervisor.hosts import node_versions
 from workbench.supervisor.hosts.host import Resources
-from workbench.supervisor.hosts.local import BackOff, ProcessEnding
+from workbench.supervisor.hosts.life import Life, ProcessEnding
 from workbench.supervisor.hosts.node_versions import NOTEBOOK, read
 from workbench.supervisor.hosts.ray_actor import (
     ADDRESS,
@@ -117,8 +117,8 @@ class RayPlace:
         return self._published
 
 
-class RemoteChild:
-    """One process of a run in a host on some node, through all its lives; see `Life`. No method waits for the cluster.
+class RemoteChild(Life):
+    """One process of a run in a host on some node, through all its lives. No method waits for the cluster.
 
     Args:
         strategy: Ray's scheduling strategy for its hosts.
@@ -128,11 +128,8 @@ class RemoteChild:
     """
 
     def __init__(self, task: Task, place: RayPlace, strategy: Any, resources: Resources) -> None:
-        self.name = task.name
-        self.restarts = -1
-        self.started_at = 0.0
+        super().__init__(task.name)
         self.seat: Seat | None = None
-        self.back_off = BackOff()
         self._task, self._place, self._strategy, self._resources = task, place, strategy, resources
         self._actor: Any = None
         self._life: Any = None  # the reference to this life's end
@@ -140,7 +137,7 @@ class RemoteChild:
         self._pid: int | None = None
         self._sent_addresses: dict[str, bytes] = {}
         self._tail = ""
-        self._asked_to_end = self._leaves = False
+        self._leaves = False
         self._kill_at = self._give_up_at = float("inf")
 
     @property
@@ -156,9 +153,6 @@ class RemoteChild:
                 self._pid = answer["pid"]
                 self.seat = Seat(answer["node"], answer["host"], read(answer["versions"]))
         return self._pid if self.alive else None
-
-    def waiting_s(self) -> float:
-        return self.back_off.waiting_s()
 
     def waits_for(self) -> str:
         waits = self.alive and self.pid is None
@@ -176,9 +170,8 @@ class RemoteChild:
         self._sent_addresses = self._place.published()
         self._life = self._actor.live.remote(files, first=self.restarts < 0)
         self._where, self._pid, self.seat = self._actor.where.remote(), None, None
-        self.restarts += 1
-        self.started_at = time.monotonic()
-        self._asked_to_end = self._leaves = False
+        self._began()
+        self._leaves = False
         self._kill_at = self._give_up_at = float("inf")
 
     def poll(self) -> ProcessEnding | None:
@@ -209,8 +202,7 @@ class RemoteChild:
         self._life = None
         if lost or self._leaves:
             self._release()
-        recent = 0 if self._asked_to_end else self.back_off.failed()
-        return ProcessEnding(code, error, recent, first=self.restarts == 0, lost=lost)
+        return self._ended(code, error, lost=lost)
 
     def _release(self) -> None:
         """End the host, which returns its place."""

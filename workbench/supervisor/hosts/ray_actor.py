@@ -24,7 +24,8 @@ from workbench.rundir import ENDED, RunDirectory, lock, write_atomically
 from workbench.rundir.sealed import VOUCHED, files_in
 from workbench.supervisor.hosts import node_versions
 from workbench.supervisor.hosts.host import variables
-from workbench.supervisor.hosts.local import POLL_S, Child
+from workbench.supervisor.hosts.life import POLL_S
+from workbench.supervisor.hosts.local import Child
 from workbench.supervisor.hosts.node_versions import NOTEBOOK
 from workbench.wire.endpoints import HOST, SUPERVISOR
 from workbench.wire.lifeline import FATAL, PASSING
