@@ -354,8 +354,16 @@ def _misfit(signature: inspect.Signature, keywords: Iterable[str], remedies: dic
     return f"{python_says}. Give arguments by name: {', '.join(f'{name}=...' for name in by_keyword) or 'name=...'}."
 
 
+def record_of(error: BaseException) -> dict[str, str]:
+    """{"type", "message"}, of which `by_name` makes the error again: so it crosses a process border without pickle."""
+    kind = type(error).__name__
+    if isinstance(error, WorkbenchError):
+        return {"type": kind, "message": str(error)}
+    return {"type": "WorkbenchError", "message": f"{kind}: {error}"}
+
+
 def by_name(name: str, message: str) -> WorkbenchError:
-    """The error of class `name` with `message`; how an error crosses a process border without pickle."""
+    """The error of class `name` with `message`, from its `record_of`."""
     kind = globals().get(name)
     if isinstance(kind, type) and issubclass(kind, WorkbenchError):
         return kind(message)

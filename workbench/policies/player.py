@@ -22,7 +22,7 @@ from workbench.checkpoints import Checkpoint
 from workbench.config import LearningConfig
 from workbench.environments.adapters.code_by_value import load_factory
 from workbench.environments.contract import Show, VectorEnvironment
-from workbench.errors import AlgorithmFailed, NetworkFailed, ShapeMismatch, WorkbenchError
+from workbench.errors import AlgorithmFailed, NetworkFailed, ShapeMismatch, WorkbenchError, record_of
 from workbench.policies import frozen_opponent, roles
 from workbench.rundir import around, code_beside, sealed
 from workbench.trajectory import Array, EnvironmentSpec, StepBatch
@@ -199,5 +199,5 @@ def answer(request: str, play: Callable[..., dict[str, Any]]) -> int:
         print(json.dumps(play(**json.loads(request))), flush=True)
         return 0
     except WorkbenchError as error:
-        print(json.dumps({"error": {"type": type(error).__name__, "message": str(error)}}), flush=True)
+        print(json.dumps({"error": record_of(error)}), flush=True)
         return 2

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 
-from workbench.errors import WorkbenchError
+from workbench.errors import WorkbenchError, record_of
 from workbench.running.launch import resume
 
 
@@ -16,7 +16,7 @@ def main(request: str) -> int:
         resume(asked["run"], address=asked["address"], trust_code=asked["trust_code"], wait_ready=False, progress=False,
                **asked["changes"])
     except WorkbenchError as error:
-        print(json.dumps({"error": {"type": type(error).__name__, "message": str(error)}}))
+        print(json.dumps({"error": record_of(error)}))
         return 1
     print(json.dumps({"resumed": True}))
     return 0

@@ -15,7 +15,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import NoReturn
 
-from workbench.errors import WorkbenchError
+from workbench.errors import WorkbenchError, record_of
 from workbench.rundir import write_atomically
 
 PASSING = 5  # exit code for what a later try may find mended: storage that is away, the lock of a machine that is lost
@@ -66,9 +66,8 @@ def leave(code: int) -> NoReturn:
 
 def leave_error(path: Path, error: WorkbenchError) -> int:
     """Write why this process gives up to `path`, for its supervisor. Returns FATAL, the exit code that says so."""
-    reason = {"type": type(error).__name__, "message": str(error)}
     with suppress(OSError):  # a full disk: the exit code remains
         print(error, file=sys.stderr, flush=True)
     with suppress(OSError):
-        write_atomically(path, json.dumps(reason).encode())
+        write_atomically(path, json.dumps(record_of(error)).encode())
     return FATAL

@@ -20,7 +20,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeVar
 
-from workbench.errors import AccessDenied, ConnectionLost, InvalidInput, WorkbenchError, by_name
+from workbench.errors import AccessDenied, ConnectionLost, InvalidInput, WorkbenchError, by_name, record_of
 from workbench.wire import grpc
 from workbench.wire.strangers import Strangers
 
@@ -162,12 +162,10 @@ def answered(handler: Handler, request: bytes) -> bytes:
     """The answer to a call, as JSON that `result_of` reads: {"result": …} or {"error": {"type", "message"}}."""
     try:
         return json.dumps({"result": handler(**_arguments(request, handler))}).encode()
-    except WorkbenchError as error:
-        failure = {"type": type(error).__name__, "message": str(error)}
-    except Exception as error:  # a fault of ours: the caller gets it, and the process goes on
-        traceback.print_exc()
-        failure = {"type": "WorkbenchError", "message": f"{type(error).__name__}: {error}"}
-    return json.dumps({"error": failure}).encode()
+    except Exception as error:
+        if not isinstance(error, WorkbenchError):  # a fault of ours: the caller gets it, and the process goes on
+            traceback.print_exc()
+        return json.dumps({"error": record_of(error)}).encode()
 
 
 def result_of(answer: bytes, method: str, address: str) -> Any:

@@ -15,7 +15,7 @@ from workbench.environments.adapters import code_by_value, sent_modules
 from workbench.environments.adapters.adapt import check_spreadable, vector_of
 from workbench.environments.adapters.gymnasium_vector import GymnasiumVector
 from workbench.environments.spread import rows as spread_rows
-from workbench.errors import WorkbenchError
+from workbench.errors import WorkbenchError, record_of
 from workbench.trajectory import EnvironmentSpec, StepBatch
 
 _PR_SET_PDEATHSIG = 1
@@ -114,4 +114,4 @@ def _answer(env: GymnasiumVector, rows: _OwnRows, command: bytes, argument: byte
 
 
 def _failed(error: WorkbenchError) -> bytes:
-    return spread_rows.FAILED + json.dumps({"type": type(error).__name__, "message": str(error)}).encode()
+    return spread_rows.FAILED + json.dumps(record_of(error)).encode()

@@ -17,7 +17,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Protocol
 
-from workbench.errors import WorkbenchError
+from workbench.errors import WorkbenchError, record_of
 from workbench.rundir.files import tail, to_append
 from workbench.supervisor.hosts.life import Life, ProcessEnding
 from workbench.wire.lifeline import FATAL
@@ -112,7 +112,7 @@ class ThreadLife(Life):
         if self._asked_to_leave:
             code = -signal.SIGKILL  # what a process would have ended with
         elif isinstance(exception, WorkbenchError):
-            report, code = {"type": type(exception).__name__, "message": str(exception)}, FATAL
+            report, code = record_of(exception), FATAL
         elif exception is not None:
             code = 1
         return self._ended(code, report)

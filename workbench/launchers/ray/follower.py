@@ -19,7 +19,7 @@ from functools import partial
 from typing import Any
 
 from workbench.copies.remote_copy import RemoteCopy
-from workbench.errors import ConnectionLost, RunNotFound, StorageFailed, WorkbenchError
+from workbench.errors import ConnectionLost, RunNotFound, StorageFailed, WorkbenchError, record_of
 from workbench.launchers.ray.connecting import connect
 from workbench.launchers.ray.finding import check_versions, parted, place_of, reader_at
 from workbench.rundir import ENDED, RunDirectory, files, lock
@@ -232,10 +232,8 @@ def run(address: str, say: Any) -> None:
         follower = Follower(address, say)
         copy = follower.begin()
         follower.follow(copy, takes_over=stand_by(copy.directory, say))
-    except WorkbenchError as error:
-        say(error={"type": type(error).__name__, "message": str(error)})
     except Exception as error:
-        say(error={"type": "WorkbenchError", "message": f"{type(error).__name__}: {error}"})
+        say(error=record_of(error))
 
 
 def main(address: str) -> int:

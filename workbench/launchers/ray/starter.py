@@ -17,7 +17,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from workbench.errors import ConnectionLost, WorkbenchError
+from workbench.errors import ConnectionLost, record_of
 from workbench.launchers.ray.connecting import connect
 from workbench.rundir import RunDirectory, sealed
 from workbench.supervisor.hosts.ray import get_group, granted, group_name, in_group, learners_group
@@ -144,11 +144,8 @@ def main(address: str) -> int:
                 _say(answer=True)
             elif host is not None:
                 _stop(host, RunDirectory(Path(path)))
-    except WorkbenchError as error:
-        _say(error={"type": type(error).__name__, "message": str(error)})
-        return 1
     except Exception as error:
-        _say(error={"type": "WorkbenchError", "message": f"{type(error).__name__}: {error}"})
+        _say(error=record_of(error))
         return 1
     with suppress(Exception):
         import ray

@@ -25,7 +25,7 @@ from workbench.checkpoints import Checkpoint
 from workbench.environments import observations
 from workbench.environments.adapters.code_by_value import load_factory
 from workbench.environments.contract import Show, VectorEnvironment
-from workbench.errors import EnvironmentFailed, InvalidInput, StorageFailed, WorkbenchError
+from workbench.errors import EnvironmentFailed, InvalidInput, StorageFailed, WorkbenchError, record_of
 from workbench.playing import store
 from workbench.playing.store import JOURNAL, Journal, RolloutWriter, read_journal
 from workbench.playing.worker.episode import Action, NoPlayer, WorkerEpisode
@@ -179,7 +179,7 @@ class WorkerGame:
         message = {"id": answers, "state": {**self._episode.state(), **self._clock, "kept": self._kept},
                    "journal": str(self._episode.journal.path)}
         if error is not None:
-            message["error"] = {"type": type(error).__name__, "message": str(error)}
+            message["error"] = record_of(error)
         self._tell({**message, "mime": self._episode.mime}, self._episode.picture)
 
     def header(self) -> dict[str, Any]:
@@ -216,7 +216,7 @@ def main(request: str) -> int:
     try:
         game = WorkerGame(json.loads(request), tell)
     except WorkbenchError as error:
-        tell({"id": 0, "error": {"type": type(error).__name__, "message": str(error)}}, b"")
+        tell({"id": 0, "error": record_of(error)}, b"")
         return 2
     commands: queue.SimpleQueue[Command | None] = queue.SimpleQueue()
     threading.Thread(target=_listen, args=[commands], name="commands", daemon=True).start()
@@ -238,7 +238,7 @@ def _serve(game: WorkerGame, commands: queue.SimpleQueue[Command | None], tell: 
     try:
         game.end()
     except WorkbenchError as error:
-        tell({"id": command and command["id"], "error": {"type": type(error).__name__, "message": str(error)}}, b"")
+        tell({"id": command and command["id"], "error": record_of(error)}, b"")
         return 2
     if command is not None:
         game.say(command["id"])
