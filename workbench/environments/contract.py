@@ -69,31 +69,25 @@ class VectorEnvironment(Protocol):
     @property
     def action_names(self) -> tuple[str, ...]:
         """Names of the actions, in the order of their numbers; the numbers themselves where no names are known."""
-        ...
 
     def reset(self, *, seed: int | None = None) -> StepBatch:
         """Returns the first step of a new episode everywhere. `seed` None: the seed passed to `make`."""
-        ...
 
     def step(self, actions: Array) -> StepBatch:
         """Returns the step after `actions` (see `spec.actions`): int64 [N] or [N, K], or float32 [N, K] in [-1, 1],
         where choices of a mixed action are whole numbers."""
-        ...
 
     def render(self, index: int) -> Array | None:
         """The current picture of environment `index`, uint8 [H, W, 3], or None if there is none."""
-        ...
 
     def ending(self, index: int) -> Ending | None:
         """The Ending of environment `index` if the last step ended its episode; otherwise None.
 
         Only environments that were made with `show` keep endings; the others always return None.
         """
-        ...
 
     def close(self) -> None:
         """Releases the resources of the environments; may be called more than once."""
-        ...
 
 
 class WithEndings:

@@ -24,17 +24,15 @@ class Adapter(Protocol):
 
     def names(self) -> tuple[str, ...]:
         """Every known name, without making any; some families know theirs before the package is installed."""
-        ...
 
-    def check(self, name: str, options: Mapping[str, Any]) -> None:
-        """Cheap. Raises UnknownName for the name or an option, OutOfBounds for the value of an option."""
-        ...
+    def check(self, name: str, options: Mapping[str, Any]) -> object:
+        """Cheap; its result is the family's own. Raises UnknownName for the name or an option, OutOfBounds for a value.
+        """
 
     def make(
         self, name: str, *, num_envs: int, seed: int, threads: int, options: Mapping[str, Any], show: Show
     ) -> VectorEnvironment:
         """Returns `num_envs` environments of that name."""
-        ...
 
 
 @dataclass(frozen=True)

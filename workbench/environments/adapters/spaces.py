@@ -19,6 +19,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -200,7 +201,7 @@ def _member(space: Any, path: tuple[Any, ...], name: str) -> Member:
             return _image(title, path, shape, dtype, binary=binary)
         if dtype.kind in "fiub" and (dtype != np.uint8 or len(shape) < 2):
             size = int(np.prod(shape))
-            flat = None if len(shape) == 1 else _Flat(size, len(shape))
+            flat = None if len(shape) == 1 else partial(_flat, size=size, axes=len(shape))
             return Member(path, Part(title, (size,), "float32"), shape, dtype, flat)
     where = f" as its member {title!r}" if title else ""
     raise ShapeMismatch(f"{name} has the observation space {space}{where}, which is not supported. {_SUPPORTED}")
@@ -212,31 +213,22 @@ def _image(title: str, path: tuple[Any, ...], shape: tuple[int, ...], dtype: Any
     planes = (1, *shape) if len(shape) == 2 else (shape[2], *shape[:2]) if channels_last else shape
     part = Part(title, planes, "bits" if binary else "uint8")
     unchanged = planes == shape and not binary and not channels_last
-    return Member(path, part, shape, dtype, None if unchanged else _Planes(len(shape), channels_last, binary))
+    convert = partial(_planes, axes=len(shape), channels_last=channels_last, binary=binary)
+    return Member(path, part, shape, dtype, None if unchanged else convert)
 
 
-class _Planes:
+def _planes(images: Array, *, axes: int, channels_last: bool, binary: bool) -> Array:
     """Images with the channels first; bits packed."""
-
-    def __init__(self, axes: int, channels_last: bool, binary: bool) -> None:
-        self._axes, self._channels_last, self._binary = axes, channels_last, binary
-
-    def __call__(self, images: Array) -> Array:
-        if self._channels_last:
-            images = np.moveaxis(images, -1, -3)
-        elif self._axes == 2:
-            images = images[..., None, :, :]
-        return np.packbits(images.reshape(*images.shape[:-3], -1) != 0, axis=-1) if self._binary else images
+    if channels_last:
+        images = np.moveaxis(images, -1, -3)
+    elif axes == 2:
+        images = images[..., None, :, :]
+    return np.packbits(images.reshape(*images.shape[:-3], -1) != 0, axis=-1) if binary else images
 
 
-class _Flat:
-    """Flattens arrays."""
-
-    def __init__(self, size: int, axes: int) -> None:
-        self._size, self._axes = size, axes
-
-    def __call__(self, values: Array) -> Array:
-        return values.reshape(*values.shape[: values.ndim - self._axes], self._size)
+def _flat(values: Array, *, size: int, axes: int) -> Array:
+    """Arrays with their last `axes` as one of that size."""
+    return values.reshape(*values.shape[: values.ndim - axes], size)
 
 
 class _OneHot:

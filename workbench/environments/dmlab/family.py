@@ -66,25 +66,21 @@ def names() -> tuple[str, ...]:
     return NAMES
 
 
-def check(name: str, options: Mapping[str, Any]) -> None:
-    """Raises UnknownName for the name or an option, OutOfBounds for an option's value."""
-    _parsed(name, options)
+def check(name: str, options: Mapping[str, Any]) -> tuple[str, DmlabOptions]:
+    """The package's level and its options. Raises UnknownName for the name or an option, OutOfBounds for a value."""
+    level = level_of(name)
+    if level is None:
+        raise UnknownName.among("environment", name, NAMES, "Other levels go by their path, which has a slash.")
+    check_known(DmlabOptions, options, "DeepMind Lab option")
+    return level, DmlabOptions(**options)
 
 
 def make(
     name: str, *, num_envs: int, seed: int, threads: int, options: Mapping[str, Any], show: Show = None
 ) -> DmlabVector:
     """`num_envs` copies of the level `name`. Raises as `check`, and EnvironmentFailed."""
-    level, parsed = _parsed(name, options)
+    level, parsed = check(name, options)
     return DmlabVector(name, level, num_envs=num_envs, seed=seed, options=parsed, show=show)
-
-
-def _parsed(name: str, options: Mapping[str, Any]) -> tuple[str, DmlabOptions]:
-    level = level_of(name)
-    if level is None:
-        raise UnknownName.among("environment", name, NAMES, "Other levels go by their path, which has a slash.")
-    check_known(DmlabOptions, options, "DeepMind Lab option")
-    return level, DmlabOptions(**options)
 
 
 def _open(level: str, options: DmlabOptions, *, instructed: bool) -> Any:

@@ -104,9 +104,22 @@ def names() -> tuple[str, ...]:
     return tuple(PREFIX + scenario for scenario in SCENARIOS)
 
 
-def check(name: str, options: Mapping[str, Any]) -> None:
-    """Raises UnknownName for the scenario or an option, OutOfBounds for a value, MissingPackage for its engine."""
-    _parsed(name, options)
+def check(name: str, options: Mapping[str, Any]) -> FootballOptions:
+    """The options. Raises UnknownName for the scenario or an option, OutOfBounds for a value, MissingPackage for its
+    engine."""
+    scenario = name.removeprefix(PREFIX)
+    if scenario not in SCENARIOS:
+        raise UnknownName.among("environment", name, (PREFIX + scenario for scenario in SCENARIOS))
+    check_known(FootballOptions, options, "football option")
+    parsed = FootballOptions(**options)
+    for option, most in zip(("left_players", "right_players"), SCENARIOS[scenario], strict=True):
+        if getattr(parsed, option) > most:
+            raise OutOfBounds(f"{option}={getattr(parsed, option)}: {name} has {most} that can be controlled.")
+    if parsed.engine_used == "gfootball":
+        _require("gfootball", f"{name} with {parsed.beyond_envpool or 'engine=' + repr(parsed.engine)}")
+    else:
+        _require("envpool", name)
+    return parsed
 
 
 def make(
@@ -121,7 +134,7 @@ def make(
     Raises:
         UnknownName, OutOfBounds, MissingPackage, EnvironmentFailed.
     """
-    parsed = _parsed(name, options)
+    parsed = check(name, options)
     if num_envs % parsed.agents:
         raise OutOfBounds(f"{name}: {num_envs} rows are no whole games of {parsed.agents} controlled players: "
                           "envs_per_actor must be a multiple of groups_per_actor x agents "
@@ -143,22 +156,6 @@ def _games(setup: Setup, engine: str, *, num_games: int, threads: int) -> tuple[
         return EnvpoolGames(setup.scenario, num_games=num_games, threads=threads), (PLANES,)
     games = EngineGames(setup, num_games=num_games)
     return games, games.parts
-
-
-def _parsed(name: str, options: Mapping[str, Any]) -> FootballOptions:
-    scenario = name.removeprefix(PREFIX)
-    if scenario not in SCENARIOS:
-        raise UnknownName.among("environment", name, (PREFIX + scenario for scenario in SCENARIOS))
-    check_known(FootballOptions, options, "football option")
-    parsed = FootballOptions(**options)
-    for option, most in zip(("left_players", "right_players"), SCENARIOS[scenario], strict=True):
-        if getattr(parsed, option) > most:
-            raise OutOfBounds(f"{option}={getattr(parsed, option)}: {name} has {most} that can be controlled.")
-    if parsed.engine_used == "gfootball":
-        _require("gfootball", f"{name} with {parsed.beyond_envpool or 'engine=' + repr(parsed.engine)}")
-    else:
-        _require("envpool", name)
-    return parsed
 
 
 def _has(package: str) -> bool:

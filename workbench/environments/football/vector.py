@@ -37,19 +37,15 @@ class Games(Protocol):
 
     def begin(self, seeds: Array) -> GameStep:
         """Begins new games everywhere, from seeds [N]."""
-        ...
 
     def step(self, actions: Array) -> GameStep:
         """Steps all games by actions [R]; resets none."""
-        ...
 
     def renew(self, games: Array) -> GameStep:
         """Begins new games at the indices `games` [K]. Returns the rows of those alone."""
-        ...
 
     def close(self) -> None:
         """Ends them."""
-        ...
 
 
 class FootballVector(WithEndings):

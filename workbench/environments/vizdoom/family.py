@@ -36,26 +36,22 @@ def names() -> tuple[str, ...]:
     return tuple(SCENARIOS)
 
 
-def check(name: str, options: Mapping[str, Any]) -> None:
-    """Raises UnknownName for the name or an option, OutOfBounds for an option's value."""
-    _parsed(name, options)
-
-
-def make(
-    name: str, *, num_envs: int, seed: int, threads: int, options: Mapping[str, Any], show: Show = None
-) -> VizdoomVector:
-    """`num_envs` games of the scenario `name`. Raises as `check`, and EnvironmentFailed."""
-    scenario, parsed = _parsed(name, options)
-    return VizdoomVector(name, scenario, num_envs=num_envs, seed=seed, threads=threads, options=parsed, show=show)
-
-
-def _parsed(name: str, options: Mapping[str, Any]) -> tuple[Scenario, VizdoomOptions]:
+def check(name: str, options: Mapping[str, Any]) -> tuple[Scenario, VizdoomOptions]:
+    """The scenario and its options. Raises UnknownName for the name or an option, OutOfBounds for an option's value."""
     if name not in SCENARIOS:
         raise UnknownName.among("environment", name, SCENARIOS)
     scenario = SCENARIOS[name]
     kind = VizdoomOptions if scenario.bots is None else MatchOptions
     check_known(kind, options, "ViZDoom option")
     return scenario, kind(**options)
+
+
+def make(
+    name: str, *, num_envs: int, seed: int, threads: int, options: Mapping[str, Any], show: Show = None
+) -> VizdoomVector:
+    """`num_envs` games of the scenario `name`. Raises as `check`, and EnvironmentFailed."""
+    scenario, parsed = check(name, options)
+    return VizdoomVector(name, scenario, num_envs=num_envs, seed=seed, threads=threads, options=parsed, show=show)
 
 
 class VizdoomVector(WithEndings):
