@@ -124,9 +124,24 @@ def as_json(value: Any) -> Any:
     return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
+def with_texts(value: Any, change: Callable[[str], str]) -> Any:
+    """JSON data with each text in it, names included, changed by that function; tuples become lists."""
+    if isinstance(value, str):
+        return change(value)
+    if isinstance(value, dict):
+        return {with_texts(name, change): with_texts(part, change) for name, part in value.items()}
+    return [with_texts(part, change) for part in value] if isinstance(value, list | tuple) else value
+
+
 def output(body: str, style: str = "") -> str:
     """`body` as HTML that scrolls where it is too wide, and has no mathematics, even between two dollar signs."""
     return f'<div class="mathjax_ignore" style="overflow-x:auto;{style}">{body}</div>'
+
+
+def picture(image: str, alternative: str, style: str = "max-width:100%") -> str:
+    """A PNG in base64 as HTML, with a text for those who do not see it; "" for no image."""
+    source = f"data:image/png;base64,{image}"
+    return f'<img alt="{html.escape(alternative)}" style="{style}" src="{source}">' if image else ""
 
 
 def counted(count: int | str, nouns: str) -> str:

@@ -10,6 +10,7 @@ import html
 import re
 import time
 from collections.abc import Mapping
+from functools import partial
 from typing import Any
 
 from workbench import tables
@@ -27,6 +28,7 @@ BETWEEN = 50  # px between the plots of a row, for the labels of the vertical ax
 FIRST, OTHER, STRIP = 130, 105, 48  # heights in px: of the first chart's plot, of others, and of the strip of events
 MOST = 4  # charts in a row
 
+WHOLE_WIDTH = "width:100%;max-width:980px"  # of a picture on a page
 PNG_SCALE = 1.3  # small, because a notebook holds each picture twice
 LATEST_EVENTS = 6
 _NOT_XML = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\ud800-\udfff\ufffe\uffff]")
@@ -46,11 +48,7 @@ def picture(spec: Mapping[str, Any], *, scale: float = PNG_SCALE) -> bytes:
 
 def drawable(spec: Any) -> Any:
     """A chart's specification without the characters that XML forbids, which names and events may contain."""
-    if isinstance(spec, str):
-        return _NOT_XML.sub("", spec)
-    if isinstance(spec, dict):
-        return {key: drawable(value) for key, value in spec.items()}
-    return [drawable(item) for item in spec] if isinstance(spec, list | tuple) else spec
+    return tables.with_texts(spec, partial(_NOT_XML.sub, ""))
 
 
 def bundle(snapshot: Snapshot) -> dict[str, Any]:
@@ -64,9 +62,7 @@ def bundle(snapshot: Snapshot) -> dict[str, Any]:
 
 def page(snapshot: Snapshot, image: str) -> str:
     """Headline, table, charts (a PNG in base64, or "") and the latest events, as HTML that loads nothing."""
-    alternative = html.escape(f"Charts of {snapshot.name}: {moments.sentence(snapshot)}")
-    source = f"data:image/png;base64,{image}"
-    charts = f'<img alt="{alternative}" style="width:100%;max-width:980px" src="{source}">' if image else ""
+    charts = tables.picture(image, f"Charts of {snapshot.name}: {moments.sentence(snapshot)}", WHOLE_WIDTH)
     facts = filmstrip.named(moments.facts(snapshot))
     body = f"{headline(snapshot)}{collapse(snapshot)}{facts}{charts}{events(snapshot)}{next_lines(snapshot)}"
     return tables.output(body, f"{tables.SMALL};max-width:980px")

@@ -47,20 +47,17 @@ def parallel(trials: Sequence[Trial], space: Space, *, metric: str, best_number:
     values = np.array([trial.value for trial in trials], np.float64)
     low, high = float(values.min()), float(values.max())
     reach = high - low if high > low else 1.0
-    columns: dict[str, list[Any]] = {name: [] for name in ("trial", "run", "axis", "place", "read", "kind", "value")}
+    rows: list[tuple[Any, ...]] = []
     for trial in trials:
         places = {name: (entry.place(trial.fields[name]), trial.fields[name]) for name, entry in space.items()}
         places[metric] = (((trial.value or 0.0) - low) / reach, trial.value)
-        for name, (place, value) in places.items():
-            row = (trial.number, trial.run, name, place, _read(value), _kind(trial, best_number), trial.value)
-            for column, cell in zip(columns.values(), row, strict=True):
-                column.append(cell)
+        rows += [(trial.number, trial.run, name, place, as_text(value), _kind(trial, best_number), trial.value)
+                 for name, (place, value) in places.items()]
     ticks = {name: entry.ticks() for name, entry in space.items()}
     ticks[metric] = [(share, f"{low + share * reach:.4g}") for share in (0.0, 0.25, 0.5, 0.75, 1.0)]
     marks = [(name, place, text) for name, some in ticks.items() for place, text in some]
-    tables: dict[str, Table] = {"trials": _table(columns), "ticks": {
-        "axis": [name for name, _, _ in marks], "place": np.array([place for _, place, _ in marks]),
-        "text": [text for _, _, text in marks]}}  # fmt: skip
+    tables: dict[str, Table] = {"trials": _table("trial run axis place read kind value", rows),
+                                "ticks": _table("axis place text", marks)}
     return Figure(title, _parallel(title, names), tables, wide=True)
 
 
@@ -142,11 +139,12 @@ def _kind(trial: Trial, best_number: int | None) -> str:
     return KINDS[1] if trial.number == best_number else KINDS[0] if trial.state == "finished" else KINDS[2]
 
 
-def _read(value: Any) -> str:
+def as_text(value: Any) -> str:
+    """A value of a field, or of the metric, as people read it."""
     return f"{value:.4g}" if isinstance(value, float) else str(value)
 
 
-def _table(columns: Mapping[str, list[Any]]) -> Table:
-    """Columns for LiveCharts: arrays of numbers, lists of texts."""
-    return {name: np.array(cells, np.float64) if name in ("trial", "place", "value") else cells
-            for name, cells in columns.items()}
+def _table(names: str, rows: Sequence[tuple[Any, ...]]) -> Table:
+    """The columns of rows for LiveCharts: arrays of numbers, lists of texts."""
+    return {name: np.array(cells, np.float64) if name in ("trial", "place", "value") else list(cells)
+            for name, cells in zip(names.split(), zip(*rows, strict=True), strict=True)}

@@ -13,6 +13,7 @@ from PIL import Image, ImageDraw
 
 from workbench import tables
 from workbench.environments import observations
+from workbench.environments.sketches import Sketch, draw
 from workbench.trajectory import Array
 
 MOST_FRAMES = 6
@@ -40,8 +41,11 @@ def evenly_spaced(number: int) -> list[int]:
     return sorted({round(place) for place in np.linspace(0, number - 1, min(number, MOST_FRAMES)).tolist()})
 
 
-def picture_of(observation: Array) -> Array | None:
-    """An observation [channels, height, width] as a picture, uint8 [H, W, 3]; None for a vector."""
+def picture_of(observation: Array, sketch: Sketch | None = None) -> Array | None:
+    """An observation [channels, height, width] as a picture, uint8 [H, W, 3]; of a vector its sketch, if there is one,
+    else None."""
+    if sketch is not None:
+        return draw(sketch, observation)
     return observations.picture(observation) if observation.ndim == 3 else None
 
 
@@ -78,8 +82,7 @@ def named(facts: Iterable[tuple[str, str]]) -> str:
 
 def as_html(title: str, count: int, image: str) -> str:
     """A strip of so many frames, a PNG in base64, as HTML; "" without any."""
-    alternative = html.escape(f"{count} frames of {title}")
-    return f'<img alt="{alternative}" style="max-width:100%" src="data:image/png;base64,{image}">' if image else ""
+    return tables.picture(image, f"{count} frames of {title}")
 
 
 def bundle(title: str, facts: Mapping[str, str], frames: Sequence[StripFrame]) -> dict[str, Any]:

@@ -12,7 +12,6 @@ from typing import Any
 import ipywidgets
 import numpy as np
 
-from workbench.environments import observations, sketches
 from workbench.errors import WorkbenchError
 from workbench.playing.wall import Cell, Wall, WallLook
 from workbench.playing.watch import Watching
@@ -138,7 +137,7 @@ class WallView(LiveWidget):
         return filmstrip.bundle(self.title, facts, [
             StripFrame(f"{cell.env}: {number(cell.episode_return)}", picture)
             for cell in (cells[at] for at in filmstrip.evenly_spaced(len(cells)))
-            if (picture := _picture(cell)) is not None
+            if (picture := filmstrip.picture_of(cell.picture, cell.sketch)) is not None
         ] if cells else [])
 
     def _ipython_display_(self) -> None:
@@ -147,10 +146,3 @@ class WallView(LiveWidget):
 
 def _flat(pose: Array | None) -> Array:
     return np.zeros(0, np.float32) if pose is None else pose.ravel()
-
-
-def _picture(cell: Cell) -> Array | None:
-    """uint8 [H, W, 3]; None of an observation of numbers without a sketch."""
-    if cell.sketch is not None:
-        return sketches.draw(cell.sketch, cell.picture)
-    return observations.picture(cell.picture) if cell.picture.ndim == 3 else None

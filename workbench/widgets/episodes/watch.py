@@ -13,7 +13,6 @@ from typing import Any
 import numpy as np
 import traitlets
 
-from workbench.environments import sketches
 from workbench.playing import action_words
 from workbench.playing.action_bars import domain_of, strip
 from workbench.playing.watch import Look, Watching
@@ -113,8 +112,7 @@ def _few_frames(looks: list[Look]) -> list[StripFrame]:
     domain = domain_of(actions, columns["scores"] if looks[-1].kind == "q_value" else None)
     moments = []
     for at in filmstrip.evenly_spaced(len(columns["action"])):
-        seen, sketch = columns["observation"][at], looks[-1].sketch
-        frame = filmstrip.picture_of(seen) if sketch is None else sketches.draw(sketch, seen)
+        frame = filmstrip.picture_of(columns["observation"][at], looks[-1].sketch)
         policy = partial(strip, actions, columns["scores"][at], columns["action"][at], domain=domain)
         if frame is not None:
             moments.append(StripFrame(f"step {columns['episode_step'][at]}", frame, policy))

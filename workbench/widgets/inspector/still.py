@@ -31,9 +31,8 @@ def bundle(
     images: dict[str, Any] = {}
     if table:
         images["image/png"] = base64.b64encode(_png(figures)).decode()
-        alternative = html.escape(f"Checkpoints of {name} with their returns and evaluations")
-        source = f"data:image/png;base64,{images['image/png']}"
-        parts.append(f'<img alt="{alternative}" style="width:100%;max-width:980px" src="{source}">')
+        parts.append(tables.picture(images["image/png"], f"Checkpoints of {name} with their returns and evaluations",
+                                    static_render.WHOLE_WIDTH))
     parts += [table._repr_html_(), _layers(layers)]
     return {"text/html": tables.output("".join(parts), tables.SMALL), "text/plain": repr(table), **images}
 

@@ -180,13 +180,4 @@ def _film_data(shown: Film | str | None) -> list[str]:
         return []
     buffers = [f'<script type="text/plain" id="film-{at}">{base64.b64encode(part).decode()}</script>'
                for at, part in enumerate(shown.buffers)]
-    return [_data("film", {**_printable(shown.message), "buffers": len(shown.buffers)}), *buffers]
-
-
-def _printable(value: Any) -> Any:
-    """The value with control characters in its texts as escapes."""
-    if isinstance(value, str):
-        return tables.plain(value)
-    if isinstance(value, dict):
-        return {_printable(key): _printable(inner) for key, inner in value.items()}
-    return [_printable(inner) for inner in value] if isinstance(value, list | tuple) else value
+    return [_data("film", {**tables.with_texts(shown.message, tables.plain), "buffers": len(shown.buffers)}), *buffers]

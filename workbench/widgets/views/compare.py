@@ -207,9 +207,8 @@ class Comparison:
         """The outputs for a saved notebook."""
         spec = self._spec() | {"config": static_render.theme()}
         image = base64.b64encode(static_render.picture(spec)).decode()
-        alternative = html.escape(f"{self._title}: {', '.join(self.runs)}")
-        page = tables.output(f'<img alt="{alternative}" style="max-width:100%;width:760px" '
-                             f'src="data:image/png;base64,{image}">{_html_table(self.differences)}', tables.SMALL)
+        chart = tables.picture(image, f"{self._title}: {', '.join(self.runs)}", "max-width:100%;width:760px")
+        page = tables.output(f"{chart}{_html_table(self.differences)}", tables.SMALL)
         text = f"{self!r}\n{self.differences.map(str).to_string()}"  # pandas would write 1e-08 as 0.0
         return {"text/html": page, "image/png": image, "text/plain": text}
 

@@ -87,8 +87,7 @@ class SweepView(FollowedTable):
         figures = self._figures()
         images = {key: base64.b64encode(_png(figure, *sweep_chart.WIDEST[key])).decode()
                   for key, figure in figures.items()}
-        pictures = "".join(f'<img alt="{html.escape(figures[key].title)}" style="max-width:100%" '
-                        f'src="data:image/png;base64,{image}">' for key, image in images.items())  # fmt: skip
+        pictures = "".join(tables.picture(image, figures[key].title) for key, image in images.items())
         body = f"{_headline(status)}{pictures}{self._ranked()._repr_html_()}"
         return {"text/html": tables.output(body, tables.SMALL), "image/png": images["parallel"],
                 "text/plain": f"{status!r}\n{self._sweep.table.to_string()}"}
@@ -191,7 +190,7 @@ def _field(trial: Trial, *, name: str) -> str:
 
 
 def _written(value: Any) -> str:
-    return "" if value is None else f"{value:.4g}" if isinstance(value, float) else str(value)
+    return "" if value is None else sweep_chart.as_text(value)
 
 
 _RANKED: Columns = {"run": lambda trial: trial.run, "state": lambda trial: trial.state,
