@@ -72,7 +72,7 @@ class Overview:
             self._busy.add(key)
             self._notes.pop(key, None)
         try:
-            return _acts(kind)[action](_folder(kind, name))
+            return _ACTS[kind][action](_folder(kind, name))
         except Exception as error:
             self._notes[key] = _sentence(error)
             raise
@@ -86,13 +86,10 @@ class Overview:
         folders, broken = sweep_folder.listed()
         chosen, searches = [*directories, *damaged][:MOST_ROWS], [*folders, *broken][:MOST_ROWS]
         self._events = {directory: self._events.get(directory) or _Events(directory) for directory in chosen}
-        self._runs = _read(chosen, self._runs, stamp, self._run_row)
+        self._runs = _read(chosen, self._runs, stamp, lambda directory: _run_row(directory, self._events[directory]))
         self._sweeps = _read(searches, self._sweeps, _sweep_stamp, _sweep_row)
         left_out = len(directories) + len(damaged) - len(chosen) + len(folders) + len(broken) - len(searches)
         return _answer([row for _, row in self._runs.values()], [row for _, row in self._sweeps.values()], left_out)
-
-    def _run_row(self, directory: RunDirectory) -> Row:
-        return _run_row(directory, self._events[directory])
 
     def _marked(self, kind: str) -> list[Row]:
         """The rows of a kind, with what is being done to them and what went wrong."""
@@ -219,12 +216,6 @@ def _folder(kind: str, name: str) -> Any:
     return checked(RunDirectory(rundir.home() / "runs" / name))
 
 
-def _acts(kind: str) -> Mapping[str, Callable[[Any], str]]:
-    if kind == "run":
-        return {"stop": _stop, "resume": _resume, "delete": _delete}
-    return {"stop": _stop_sweep, "resume": _resume_sweep, "delete": _delete_sweep}
-
-
 def _stop(directory: RunDirectory) -> str:
     with closing(Control(directory)) as control:
         control.call("stop", timeout_s=_STOP_S, grace_s=None)
@@ -256,6 +247,12 @@ def _resume_sweep(folder: SweepFolder) -> str:
 
 def _delete_sweep(folder: SweepFolder) -> str:
     return f"{folder.name} is in the trash: {sweep_folder.delete(folder, runs=False)}. Its runs stay."
+
+
+_ACTS: Mapping[str, Mapping[str, Callable[[Any], str]]] = {
+    "run": {"stop": _stop, "resume": _resume, "delete": _delete},
+    "sweep": {"stop": _stop_sweep, "resume": _resume_sweep, "delete": _delete_sweep},
+}
 
 
 # --- texts ------------------------------------------------------------------------------------------------------------

@@ -6,7 +6,8 @@ shows its panel below the table. A saved notebook keeps the table as it was at f
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
+from contextlib import closing
 from typing import Any
 
 from workbench import rundir
@@ -93,15 +94,15 @@ class RunsTable(FollowedTable):
     # Actions, in the thread of their row
 
     def _do(self, name: str, action: str) -> str | None:
-        outcome: str | None = _ACTIONS[action](self, rundir.find(name))
+        directory, outcome = rundir.find(name), None
+        if action == "attach":
+            self._show(Run(directory))
+        elif action == "detach":
+            self._hide()
+        else:
+            outcome = {"stop": _stop, "resume": _resume, "delete": self._delete}[action](directory)
         self.refresh()
         return outcome
-
-    def _attach(self, directory: RunDirectory) -> None:
-        self._show(Run(directory))
-
-    def _detach(self, _: RunDirectory) -> None:
-        self._hide()
 
     def _delete(self, directory: RunDirectory) -> str:
         where = delete(directory)
@@ -110,31 +111,18 @@ class RunsTable(FollowedTable):
         return f"{directory.name} is in the trash: {where}\nMoved back to {directory.path}, it is a run again."
 
 
-def _stop(_: RunsTable, directory: RunDirectory) -> str:
-    handle = Run(directory)
-    try:
-        return f"{directory.name}: {handle.stop().line()}"
-    finally:
-        handle.close()
+def _stop(directory: RunDirectory) -> str:
+    with closing(Run(directory)) as run:
+        return f"{directory.name}: {run.stop().line()}"
 
 
-def _resume(_: RunsTable, directory: RunDirectory) -> str:
-    handle = Run(directory)
-    try:
-        if handle.state == "paused":
-            handle.resume()
+def _resume(directory: RunDirectory) -> str:
+    with closing(Run(directory)) as run:
+        if run.state == "paused":
+            run.resume()
             return f"{directory.name} goes on"
-        again = resume(directory.path, progress=False)
-        again.close()
+    with closing(resume(directory.path, progress=False)) as again:
         return f"{directory.name} trains again, from {FACTS['frames'].said(again.last_status)}"
-    finally:
-        handle.close()
-
-
-_ACTIONS: Mapping[str, Callable[[RunsTable, RunDirectory], Any]] = {
-    "attach": RunsTable._attach, "detach": RunsTable._detach, "stop": _stop, "resume": _resume,
-    "delete": RunsTable._delete,
-}
 
 
 def _cells(run: RunSummary) -> dict[str, Any]:
