@@ -145,7 +145,7 @@ def test_a_refusal_is_said_under_the_row_with_the_remedy(shown: RunsTable) -> No
 
 def test_a_table_that_nobody_sees_is_not_followed_for_ever(shown: RunsTable, monkeypatch: pytest.MonkeyPatch) -> None:
     assert shown.tick()
-    monkeypatch.setattr("workbench.widgets.views.followed_table.UNSEEN_S", 0.0)
+    monkeypatch.setattr("workbench.widgets.kernel.followed.UNSEEN_S", 0.0)
     assert not shown.tick()
     monkeypatch.undo()
     shown.view._view_count = 1

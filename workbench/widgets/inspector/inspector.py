@@ -17,7 +17,6 @@ from __future__ import annotations
 
 import html
 import threading
-import time
 from collections.abc import Callable
 from functools import partial
 from typing import Any
@@ -38,12 +37,12 @@ from workbench.widgets.inspector import figures, still
 from workbench.widgets.inspector.task_form import TaskForm, box, keywords, text, whole
 from workbench.widgets.inspector.time_machine import TimeMachine
 from workbench.widgets.kernel import closing
+from workbench.widgets.kernel.followed import FollowedView
 from workbench.widgets.kernel.message_line import message_line
-from workbench.widgets.kernel.refresher import REFRESHER, UNSEEN_S, Actions
+from workbench.widgets.kernel.refresher import Actions
 from workbench.widgets.kernel.saved_view import Shown
 from workbench.widgets.views.table import RowTable
 
-LOOK_PERIOD_S = 3.0  # for new checkpoints
 POINTS = 1000  # of the run's mean return
 MAX_EPISODES = 10_000
 _NONE = "no second checkpoint"
@@ -53,17 +52,18 @@ _RESERVED = {"name": "It has a field of its own.", "replay": "It has a box of it
                  "Call run.fork(...) in a cell for that.")}
 
 
-class CheckpointInspector:
+class CheckpointInspector(FollowedView):
     """A view of the checkpoints of a run, or of those that ship with the package.
 
     Attributes:
-        view: the ipywidgets box with everything.
         table, layers, differences: tables of checkpoints, of layers, of differences by layer.
         chosen, other: drop-down lists for the first and the second checkpoint.
         forms: evaluate, play, fork, export and record, by name.
         time: the time machine.
         stage: place of the episodes' player.
     """
+
+    period_s = 3.0
 
     def __init__(self, owner: Owner) -> None:
         self._owner = owner
@@ -74,8 +74,7 @@ class CheckpointInspector:
         self._histogram: Figure | None = None
         self._layer = ""
         self._outputs: list[Shown] = []
-        self._closed, self._choosing = False, False
-        self._viewed_at = time.monotonic()
+        self._choosing = False
         self._build()
         self.refresh()
 
@@ -109,8 +108,7 @@ class CheckpointInspector:
             _heading("Difference to the second checkpoint, by layer"), _scrolling(self.differences, "380px"),
         ])  # fmt: skip
         self.view.add_class("workbench-inspector")
-        self.view._view_count = 0  # makes front ends count their views of it
-        self.view.observe(self._looked_at, names="_view_count")
+        self._count_views()
 
     def _task_forms(self) -> dict[str, TaskForm]:
         seed, steps = partial(whole, "seed", 0, 0, 2**31 - 1), partial(whole, "steps at most", MAX_STEPS, 1, 10_000_000)
@@ -356,24 +354,8 @@ class CheckpointInspector:
         names = sorted(path.name for path in directory.checkpoints.glob("[0-9]*"))
         return (*names, log.stat().st_mtime_ns if log.exists() else 0)
 
-    def tick(self) -> bool:
-        """Called by the refresher; returns whether to be called again."""
-        if self._closed:
-            return False
+    def _update(self) -> None:
         self._tried(self.look)
-        if self.view._view_count:
-            self._viewed_at = time.monotonic()
-        return time.monotonic() - self._viewed_at < UNSEEN_S
-
-    def _looked_at(self, change: dict[str, Any]) -> None:
-        if change["new"] and not self._closed:
-            REFRESHER.add(self, period_s=LOOK_PERIOD_S)
-
-    def close(self) -> None:
-        """Removes the inspector; the run is not affected."""
-        self._closed = True
-        REFRESHER.remove(self)
-        closing.close(self.view)
 
     # --- in a notebook ------------------------------------------------------------------------------------------
 
@@ -388,8 +370,7 @@ class CheckpointInspector:
 
     def _ipython_display_(self) -> None:
         self._outputs.append(Shown(self.view, self.still()))
-        self._viewed_at = time.monotonic()
-        REFRESHER.add(self, period_s=LOOK_PERIOD_S)
+        self._follow()
 
     def __repr__(self) -> str:
         return f"<CheckpointInspector of {self._owner.name}>"

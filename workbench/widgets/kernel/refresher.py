@@ -14,7 +14,6 @@ from dataclasses import dataclass
 from typing import Protocol
 
 PERIOD_S = 0.5
-UNSEEN_S = 60.0  # until a view that no front end shows is no longer refreshed
 SHARE = 0.04  # of a core for all ticks together; other threads need a little more to send the messages
 _LIGHT = 0.1  # of the share: a lighter widget does not count as heavy
 _LOG = logging.getLogger(__name__)

@@ -3,80 +3,59 @@
 from __future__ import annotations
 
 import threading
-import time
-from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from abc import abstractmethod
+from collections.abc import Sequence
 from typing import Any, ClassVar
 
 import ipywidgets
 
 from workbench.running.handle import Run
-from workbench.widgets.kernel import closing
-from workbench.widgets.kernel.refresher import REFRESHER, UNSEEN_S
+from workbench.widgets.kernel.followed import FollowedView
 from workbench.widgets.panel.panel import RunPanel
 from workbench.widgets.views.table import RowTable
 
-PERIOD_S = 2.0
 
-
-class FollowedTable(ABC):
+class FollowedTable(FollowedView):
     """A subclass makes its parts, then calls `_lay_out`.
 
     Attributes:
-        view: the ipywidgets box with everything.
         table: its rows are keyed by the names of runs.
         panel: of the run below the table, or None.
     """
 
+    period_s = 2.0
     noun: ClassVar[str]  # "table"
-    view: ipywidgets.VBox
     table: RowTable
 
     def __init__(self) -> None:
         self.panel: RunPanel | None = None
         self._run: Run | None = None
         self._lock = threading.RLock()
-        self._viewed_at = time.monotonic()
         self._place = ipywidgets.VBox()
 
     def _lay_out(self, name: str, parts: Sequence[Any]) -> None:
         """Make `view` of the parts, with the place of the panel below, and read the first rows."""
         self.view = ipywidgets.VBox([*parts, self._place]).add_class(name)
-        self.view._view_count = 0  # makes front ends count their views of it
-        self.view.observe(self._looked_at, names="_view_count")
+        self._count_views()
         self.refresh()
 
     @abstractmethod
     def refresh(self) -> None:
         """Brings everything up to date. Raises what reading raises."""
 
-    def tick(self) -> bool:
-        """Called by the refresher every few seconds; returns whether to be called again. Never raises."""
-        moment, complaint = time.monotonic(), f"The {self.noun} could not be refreshed"
-        if self.view._view_count:
-            self._viewed_at = moment
+    def _update(self) -> None:
+        complaint = f"The {self.noun} could not be refreshed"
         try:
             self.refresh()
             if self.table.said.startswith(complaint):
                 self.table.say("")
         except Exception as error:  # shown; it must not end the thread of the other widgets
             self.table.say(f"{complaint}: {error}", bad=True)
-        return moment - self._viewed_at < UNSEEN_S
 
     def close(self) -> None:
         """Removes the view and the panel below it; what it shows goes on."""
-        REFRESHER.remove(self)
         self._hide()
-        closing.close(self.view)
-
-    def _follow(self) -> None:
-        """Begin to follow, as a page is about to show the view."""
-        self._viewed_at = time.monotonic()
-        REFRESHER.add(self, period_s=PERIOD_S)
-
-    def _looked_at(self, change: Mapping[str, Any]) -> None:
-        if change["new"]:
-            REFRESHER.add(self, period_s=PERIOD_S)
+        super().close()
 
     def _shows(self, name: str) -> bool:
         """Whether the panel is that of the run of this name."""
