@@ -24,6 +24,7 @@ class TaskForm:
     Attributes:
         fields: widgets by name.
         button, message, view: the button, the line under it, and the whole form.
+        busy: whether the task is running.
     """
 
     def __init__(
@@ -37,7 +38,7 @@ class TaskForm:
             ask: called at a click; returns the task in words, and a function that runs it and returns the outcome.
         """
         self.fields, self._ask, self._actions, self._lock = dict(fields), ask, Actions(), threading.Lock()
-        self._busy, self._since, self._words = False, 0.0, ""
+        self.busy, self._since, self._words = False, 0.0, ""
         self.button = button(f"inspector-{name}", title, "", tooltip)
         self.message = ipywidgets.HTML().add_class(f"workbench-inspector-{name}-message")
         for field, widget in self.fields.items():
@@ -46,22 +47,17 @@ class TaskForm:
         self.view = ipywidgets.VBox([row, self.message])
         self.button.on_click(lambda _: self.start())
 
-    @property
-    def busy(self) -> bool:
-        """Whether the task is running."""
-        return self._busy
-
     def start(self) -> None:
         """Does the same as a click on the button; returns at once."""
         with self._lock:
-            if self._busy:
+            if self.busy:
                 return
             try:
                 self._words, do = self._ask()
             except Exception as error:  # shown under the button, whatever it is
                 self.say(str(error), bad=True)
                 return
-            self._busy, self.button.disabled, self._since = True, True, time.monotonic()
+            self.busy, self.button.disabled, self._since = True, True, time.monotonic()
             self.say(f"{self._words} …")
         self._actions.submit(lambda: self._do(do))
         REFRESHER.add(self, period_s=_TICK_S)
@@ -69,9 +65,9 @@ class TaskForm:
     def tick(self) -> bool:
         """Shows how long the task has taken; called by the refresher."""
         with self._lock:
-            if self._busy and (took := time.monotonic() - self._since) >= _TICK_S:
+            if self.busy and (took := time.monotonic() - self._since) >= _TICK_S:
                 self.say(f"{self._words} … {took:.0f} s")
-            return self._busy
+            return self.busy
 
     def _do(self, do: Callable[[], str]) -> None:
         try:
@@ -79,7 +75,7 @@ class TaskForm:
         except Exception as error:  # shown under the button, whatever it is
             outcome, bad = str(error) or type(error).__name__, True
         with self._lock:
-            self._busy, self.button.disabled = False, False
+            self.busy, self.button.disabled = False, False
             self.say(outcome, bad=bad)
 
     def say(self, text: str, *, bad: bool = False) -> None:

@@ -74,6 +74,7 @@ class RunPanel:
         parts: the widgets in it.
         controls: by name, the control of each live hyperparameter and of the number of "actors".
         buttons: pause, resume, checkpoint, stop, confirm, cancel.
+        closed: whether the panel was removed for good.
     """
 
     def __init__(self, run: Run) -> None:
@@ -83,7 +84,7 @@ class RunPanel:
         self._lock = threading.RLock()
         self._places: deque[Shown] = deque(maxlen=PLACES)  # where the panel was displayed by itself
         self._picture: Bundle | None = None  # replaces the live output
-        self._resting = self._closed = False
+        self._resting = self.closed = False
         self._counts_views = False  # whether a front end has reported its number of views
         self._error = ""
         self._config_json: dict[str, Any] = {}  # the configuration in run.json that `_config` was read from
@@ -129,15 +130,10 @@ class RunPanel:
     def close(self) -> None:
         """Remove the panel; the run goes on."""
         with self._lock:
-            self._closed = True
+            self.closed = True
             for task in (self, self._draw_task, self._picture_task, self._end_task):
                 REFRESHER.remove(task)
             closing.close(self.view)
-
-    @property
-    def closed(self) -> bool:
-        """Whether the panel was removed for good."""
-        return self._closed
 
     def __repr__(self) -> str:
         return f"<RunPanel of {self._directory.name}>"
@@ -155,7 +151,7 @@ class RunPanel:
             if picture is not None:
                 place.freeze(picture, below=self._below())
                 self._start_tasks()  # only the check for the end goes on
-            elif not self._closed:
+            elif not self.closed:
                 self._expect_view()
                 self._save_first_picture()
 
@@ -175,7 +171,7 @@ class RunPanel:
     def _step(self, action: Callable[[], None]) -> bool:
         """Run an action if a front end shows the panel; returns whether to run it again."""
         with self._lock:
-            if self._closed or self._still or not self._visible():
+            if self.closed or self._still or not self._visible():
                 return False
             try:
                 action()
@@ -248,7 +244,7 @@ class RunPanel:
 
     def _on_view_count(self, change: dict[str, Any]) -> None:
         self._counts_views = True
-        if change["new"] and not self._closed:
+        if change["new"] and not self.closed:
             self._start_tasks()
 
     def _start_tasks(self) -> None:
@@ -259,7 +255,7 @@ class RunPanel:
     def _check_end(self) -> bool:
         """Show the picture when the run has ended, also unseen, and the live output again when it is resumed."""
         with self._lock:
-            if self._closed or (self._picture is not None and not self._resting):
+            if self.closed or (self._picture is not None and not self._resting):
                 return False
             try:
                 alive = stored_status(self._directory).alive
@@ -306,7 +302,7 @@ class RunPanel:
         """A page has received nothing for seconds: nothing was new, or (Colab) only answers reach the page."""
         only_answers = "google.colab" in sys.modules
         recent = time.monotonic() - self._refreshed_at < END_PERIOD_S
-        if self._closed or ((recent or self._still) and not only_answers):
+        if self.closed or ((recent or self._still) and not only_answers):
             return
         if self._lock.acquire(blocking=False):  # else another thread refreshes the panel now
             try:
