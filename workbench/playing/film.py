@@ -5,9 +5,7 @@ from __future__ import annotations
 import errno
 import itertools
 import os
-import secrets
 from collections.abc import Iterable, Iterator
-from contextlib import suppress
 from fractions import Fraction
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -20,6 +18,7 @@ from workbench.errors import InvalidInput, MissingPackage, StorageFailed
 from workbench.playing import action_words
 from workbench.playing.action_bars import domain_of, strip
 from workbench.playing.store.pictures import LARGEST_SIDE
+from workbench.rundir.files import written_beside
 from workbench.trajectory import Array
 
 if TYPE_CHECKING:
@@ -62,17 +61,12 @@ def save(frames: Iterator[Array], path: Path, *, fps: float) -> Path:
     """
     fps = _FPS.check(fps)
     check_target(path)
-    kind = path.suffix.lower()
-    write = _write_mp4 if kind == ".mp4" else _write_gif
-    beside = path.with_name(f".{path.stem}.{secrets.token_hex(4)}{kind}")  # where nobody could have put a link
+    write = _write_mp4 if path.suffix.lower() == ".mp4" else _write_gif
     try:
-        write(_of_one_size(map(_enlarged, frames)), beside, fps)
-        beside.replace(path)
+        with written_beside(path) as beside:
+            write(_of_one_size(map(_enlarged, frames)), beside, fps)
     except OSError as error:
         raise StorageFailed(f"cannot write {path}: {error.strerror or error}.") from None
-    finally:
-        with suppress(OSError):
-            beside.unlink()
     return path
 
 

@@ -11,11 +11,12 @@ import mmap
 import os
 import pwd
 import re
+import secrets
 import shlex
 import stat
 import tempfile
 from collections.abc import Collection, Iterable, Iterator, Mapping
-from contextlib import ExitStack, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from io import BufferedReader, BufferedWriter
 from pathlib import Path
 from typing import Any
@@ -270,6 +271,19 @@ def write_atomically(path: Path, data: bytes, mode: int = 0o600) -> None:
     except BaseException:
         Path(beside).unlink(missing_ok=True)
         raise
+
+
+@contextmanager
+def written_beside(path: Path) -> Iterator[Path]:
+    """A hidden path to write, which replaces `path` when the block ends, and is removed if the block raises. Nobody can
+    have put a link there."""
+    beside = path.with_name(f".{path.stem}.{secrets.token_hex(8)}{path.suffix}")
+    try:
+        yield beside
+        os.replace(beside, path)
+    finally:
+        with suppress(OSError):
+            beside.unlink()
 
 
 def decoded(text: bytes | str) -> Any:

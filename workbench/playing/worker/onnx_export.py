@@ -7,9 +7,6 @@ from __future__ import annotations
 
 import importlib.util
 import json
-import os
-import secrets
-from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -23,6 +20,7 @@ from workbench.networks.lstm import ResettingLSTM
 from workbench.networks.normalization import output_of
 from workbench.playing import onnx_contract
 from workbench.policies.player import LoadedPolicy, answer, load_policy
+from workbench.rundir.files import written_beside
 
 _NEEDED = ("onnx", "onnxscript")
 
@@ -59,16 +57,12 @@ def write(policy: LoadedPolicy, target: Path) -> dict[str, Any]:
     acting = onnx_contract.acting(policy.spec, output=outputs[0], note=_note(policy))
     onnx.helper.set_model_props(model, {
         "environment": json.dumps(policy.spec.to_json()), "acting": json.dumps(acting)})
-    beside = target.with_name(f".{target.name}.{secrets.token_hex(4)}")
     try:
-        onnx.save_model(model, beside)
-        os.rename(beside, target)
+        with written_beside(target) as beside:
+            onnx.save_model(model, beside)
     except OSError as error:
         raise StorageFailed(f"cannot write {target}: {error.strerror or error}. Choose another place, or free space "
                             "there.") from None
-    finally:
-        with suppress(OSError):
-            beside.unlink()
     names = [node.name for node in model.graph.input]
     return {"inputs": {name: [str(inputs[name].dtype).removeprefix("torch."), list(inputs[name].shape)]
                        for name in names}, "outputs": outputs, "acting": acting}

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import html
 import re
-import secrets
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
@@ -22,6 +21,7 @@ from workbench.metrics import MetricsReader
 from workbench.metrics.status import RunStatus
 from workbench.metrics.status_facts import FACTS
 from workbench.rundir import RunDirectory
+from workbench.rundir.files import written_beside
 from workbench.rundir.record_folder import RECORD_NAME
 from workbench.running.card import curve as card_curve
 from workbench.running.card import sections as card_sections
@@ -100,16 +100,12 @@ class Card:
         texts = {".md": self.markdown, ".html": self.html}
         if target.suffix not in texts:
             raise InvalidInput(f"{target.name!r} says no format. End it in one of {', '.join(texts)}.")
-        beside = target.with_name(f".{secrets.token_hex(8)}{target.suffix}")  # where nobody could have put a link
         try:
-            beside.write_text(texts[target.suffix], encoding="utf-8", errors="backslashreplace")
-            beside.replace(target)
+            with written_beside(target) as beside:
+                beside.write_text(texts[target.suffix], encoding="utf-8", errors="backslashreplace")
         except OSError as error:
             raise StorageFailed(f"cannot write {target}: {error.strerror}. Choose another place, or free space "
                                 "there.") from None
-        finally:
-            with suppress(OSError):
-                beside.unlink()
         return target
 
     def __str__(self) -> str:
