@@ -75,8 +75,8 @@ class TaskForm:
         except Exception as error:  # shown under the button, whatever it is
             outcome, bad = str(error) or type(error).__name__, True
         with self._lock:
-            self.busy, self.button.disabled = False, False
-            self.say(outcome, bad=bad)
+            self.say(outcome, bad=bad)  # before the form is free: whoever waits for that reads it
+            self.button.disabled = self.busy = False
 
     def say(self, text: str, *, bad: bool = False) -> None:
         """Shows a line under the button; "" clears it."""
