@@ -278,6 +278,18 @@ def test_an_episode_of_another_learner_that_arrives_late_is_kept_and_brings_back
     assert MetricsReader(path).series("episode_return")["frames"].tolist() == [80, 90, 95]
 
 
+def test_late_episodes_may_alternate_with_those_that_are_ahead(writer: MetricsWriter, path: Path) -> None:
+    for number in range(1_500):
+        for frames in (200 + number, 50):
+            writer.scalars(Progress(frames, frames, 1, 1.0), {"episode_return": float(frames)})
+    writer.commit()
+    writer.event("restore", "continues", progress=Progress(100, 100, 1, 1.0), data={"rows": {"episode_return": 3_000}})
+    reader = MetricsReader(path)
+    assert reader.series("episode_return")["frames"].tolist() == [50] * 1_500
+    assert set(reader.series("episode_return", max_points=100)["frames"].tolist()) == {50}
+    assert reader.means("episode_return", points=10)["value"].tolist() == [50.0] * 10
+
+
 def test_a_history_of_many_restores_is_read_soon(writer: MetricsWriter, path: Path) -> None:
     names, done = [f"m{number}" for number in range(20)], 0
     for life in range(100):

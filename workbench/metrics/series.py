@@ -46,7 +46,8 @@ _SUM_OF_ROWS = """SELECT count(value), total(value) FROM metrics
     WHERE name_id = ? AND row BETWEEN ? AND ? AND abs(value) < 9e999"""
 _SUM_OF_ROLLUPS = """SELECT total(number), total(total) FROM rollups
     WHERE name_id = ? AND level = 1 AND bucket BETWEEN ? AND ?"""
-_IN = "row IN (SELECT value FROM json_each(?))"
+_OF_PIECES = """FROM json_each(:pieces) AS piece CROSS JOIN metrics ON name_id = :id
+    AND row >= json_extract(piece.value, '$[0]') AND row < json_extract(piece.value, '$[1]')"""
 
 
 def append(connection: sqlite3.Connection, name: str, rows: Sequence[Row]) -> None:
@@ -91,10 +92,9 @@ def read(connection: sqlite3.Connection, name: str, *, max_points: int | None = 
     """Arrays frames, steps, updates (int64), time_s, value (float64) by arrival; see `MetricsReader.series`."""
     name_id, course = _name_id(connection, name), courses(connection, {name: 0})[name]
     pieces = _pieces(course, 0, _last_row(connection, name_id) + 1)
-    if max_points is None or _number(pieces) <= max_points:
-        return _rows(connection, name_id, f"row >= ? {_within(course)}", 0)[0]
-    points = _pick(connection, name_id, pieces, max(1, max_points // 2 - 1))
-    return _rows(connection, name_id, _IN, json.dumps(points))[0]
+    if max_points is not None and _number(pieces) > max_points:
+        pieces = [(row, row + 1) for row in _pick(connection, name_id, pieces, max(1, max_points // 2 - 1))]
+    return _rows(connection, name_id, pieces)[0]
 
 
 def raw(connection: sqlite3.Connection, name: str, *, first: int, most: int) -> list[Row]:
@@ -122,22 +122,16 @@ def courses(connection: sqlite3.Connection, since: Mapping[str, int]) -> dict[st
 
 
 def _course(connection: sqlite3.Connection, name: str, restores: list[tuple[int, int, int]]) -> Course:
-    """What is left after restores, newest first, each told by the rows before it, and its updates and frames."""
-    name_id, course, at = _name_id(connection, name), list[tuple[int, int]](), 0
-    late = _MOST_LATE if name.startswith(_OF_EPISODES) else 0
-    for length, updates, frames in reversed(restores):
-        if at < length:
-            course.append((at, length))
-            at = length
-        kept: Course = []
-        while course:
-            first, end = course.pop()
-            here = _kept(connection, name_id, first, end, (updates, frames), late=late)
-            kept = here + kept
-            if here and end - first > late:  # no row of a former piece can be ahead
-                break
-        course += kept
-    return [*course, (at, _MOST_ROWS)]
+    """What is left after restores, newest first, each told by the rows before it, and its updates and frames.
+
+    Of a life's rows are left those that no later restore is behind.
+    """
+    name_id, late = _name_id(connection, name), _MOST_LATE if name.startswith(_OF_EPISODES) else 0
+    pieces, most = [[(restores[0][0], _MOST_ROWS)]], (_MOST_ROWS, _MOST_ROWS)
+    for (length, updates, frames), (first, *_) in itertools.pairwise([*restores, (0,)]):
+        most = min(most[0], updates), min(most[1], frames)
+        pieces.append(_kept(connection, name_id, first, length, most, late=late))
+    return list(itertools.chain.from_iterable(reversed(pieces)))
 
 
 def _kept(
@@ -166,12 +160,6 @@ def _kept(
     return kept
 
 
-def _within(course: Course) -> str:
-    """A condition of rows."""
-    parts = " OR ".join(f"row >= {first:d} AND row < {end:d}" for first, end in course)
-    return "" if course == _ALL else f"AND ({parts})"
-
-
 def _pieces(course: Course, first: int, end: int) -> Course:
     """The course within the rows first ... end-1."""
     clipped = ((max(begin, first), min(stop, end)) for begin, stop in course)
@@ -197,11 +185,11 @@ def newer(
     name_id = _name_id(connection, name)
     pieces = _pieces(course, first, _last_row(connection, name_id) + 1)
     if _number(pieces) <= max_points:
-        rows, numbers = _rows(connection, name_id, f"row >= ? {_within(course)}", first)
+        rows, numbers = _rows(connection, name_id, pieces)
         finite = np.isfinite(rows["value"])
         return {**rows, "count": finite.astype(np.int64), "mean": np.where(finite, rows["value"], np.nan)}, numbers
     points = _pick(connection, name_id, pieces, max(1, max_points // 4 - 1))
-    rows, numbers = _rows(connection, name_id, _IN, json.dumps(points))
+    rows, numbers = _rows(connection, name_id, [(row, row + 1) for row in points])
     return {**rows, **_counts_and_means(connection, name_id, pieces, points)}, numbers
 
 
@@ -213,16 +201,14 @@ def following(
     name_id = _name_id(connection, name)
     end = _last_row(connection, name_id) + 1
     stop = min(first + most, end)
-    rows, numbers = _rows(connection, name_id, f"row >= ? AND row < {stop:d} {_within(course)}", first)
+    rows, numbers = _rows(connection, name_id, _pieces(course, first, stop))
     return rows, numbers, max(first, stop), first + most < end
 
 
-def _rows(
-    connection: sqlite3.Connection, name_id: int | None, condition: str, value: int | str
-) -> tuple[Series, Array]:
-    """A series' rows of that condition, in which `value` is the parameter; and their numbers, int64."""
-    rows = connection.execute(f"""SELECT frames, steps, updates, time_s, value, row FROM metrics
-        WHERE name_id = ? AND {condition} ORDER BY row""", (name_id, value)).fetchall()
+def _rows(connection: sqlite3.Connection, name_id: int | None, pieces: Course) -> tuple[Series, Array]:
+    """A series' rows of these pieces, and their numbers, int64."""
+    rows = connection.execute(f"SELECT frames, steps, updates, time_s, metrics.value, row {_OF_PIECES} ORDER BY row",
+                              {"pieces": json.dumps(pieces), "id": name_id}).fetchall()
     return _arrays(row[:-1] for row in rows), np.array([row[-1] for row in rows], np.int64)
 
 
@@ -277,11 +263,12 @@ def thinned(numbers: Array, values: Array, *, max_points: int) -> Array:
 def means(connection: sqlite3.Connection, name: str, *, points: int) -> Series:
     """At most that many points, float64: the means of stretches of equally many rows."""
     name_id = _name_id(connection, name)
-    on_course = _within(courses(connection, {name: 0})[name])
+    pieces = _pieces(courses(connection, {name: 0})[name], 0, _last_row(connection, name_id) + 1)
     rows = connection.execute(
-        f"""SELECT avg(frames), avg(steps), avg(updates), avg(time_s), avg(value) FROM metrics
-           WHERE name_id = :id {on_course} GROUP BY row * :points / :all ORDER BY min(row)""",
-        {"id": name_id, "points": points, "all": max(points, _last_row(connection, name_id) + 1)},
+        f"""SELECT avg(frames), avg(steps), avg(updates), avg(time_s), avg(metrics.value) {_OF_PIECES}
+           GROUP BY row * :points / :all ORDER BY min(row)""",
+        {"pieces": json.dumps(pieces), "id": name_id, "points": points,
+         "all": max(points, _last_row(connection, name_id) + 1)},
     )
     columns = np.array(list(rows), dtype=np.float64).reshape(-1, 5).T
     return dict(zip(_ROW, columns, strict=True))
