@@ -263,13 +263,13 @@ def test_a_killed_game_of_a_class_goes_on_where_the_class_is_given(
         monkeypatch.undo()
     journal = game.journal
     assert journal is not None
-    assert game.going_on(journal) == f"wb.play({str(journal)!r})", "its name is registered"
+    assert game._going_on(journal) == f"wb.play({str(journal)!r})", "its name is registered"
     with pytest.raises(InvalidInput, match="'drawn-v0'.*give it: environment=YourClass"):
         wb.play(journal)
     with wb.play(journal, environment=Drawn) as again:
         assert (again.moment.step, again.moment.episode_return) == (1, 1.0)
     with wb.play(Drawn) as game:
-        assert game.going_on(journal) == f"wb.play({str(journal)!r}, environment=Drawn)"
+        assert game._going_on(journal) == f"wb.play({str(journal)!r}, environment=Drawn)"
 
 
 def test_a_wrong_action_is_named_and_changes_nothing(game: wb.Game) -> None:

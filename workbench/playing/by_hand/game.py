@@ -165,7 +165,7 @@ class Game:
         name = str(self._process.latest[0].get("journal", ""))
         return Path(name) if name and Path(name).exists() else None
 
-    def going_on(self, journal: Path) -> str:
+    def _going_on(self, journal: Path) -> str:
         """The call that goes on with a journal."""
         own = self._classes is not None and self._classes.get("environment") is not None and self.title.isidentifier()
         return f"wb.play({str(journal)!r}{f', environment={self.title}' if own else ''})"
@@ -265,7 +265,7 @@ class Game:
             journal = None if self._process.alive else self.journal
             if journal is None:
                 raise
-            raise WorkbenchError(f"{error}\nThe episode is not lost: {self.going_on(journal)} goes on with it, and "
+            raise WorkbenchError(f"{error}\nThe episode is not lost: {self._going_on(journal)} goes on with it, and "
                                  "game.stop() keeps it.") from None
         return self.moment
 

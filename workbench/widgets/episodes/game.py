@@ -93,7 +93,7 @@ class GameView(anywidget.AnyWidget):  # type: ignore[misc]  # anywidget is not t
 
     def _rescue(self) -> str:
         journal = self.game.journal
-        return "" if journal is None else f"The episode is not lost: {self.game.going_on(journal)} goes on with it."
+        return "" if journal is None else f"The episode is not lost: {self.game._going_on(journal)} goes on with it."
 
     def _keep(self, state: dict[str, Any]) -> None:
         last = self._states[-1] if self._states else None
