@@ -361,7 +361,7 @@ def _unknown_field(name: object, names: list[str], remedy: str, algorithm: str) 
         other = f" ({meant[0]} here)" if meant else ""
         return UnknownName(f"{name}{other} is a field of {' and '.join(others)}, and not of this run's algorithm, "
                            f"{algorithm!r}. A run that has it: wb.launch(..., algorithm={others[0]}).")
-    if str(name) in _NO_FIELDS and name not in names:
+    if str(name) in _NO_FIELDS:
         return UnknownName(f"unknown hyperparameter {name!r}. {_NO_FIELDS[str(name)]}.")
     if "steps" in str(name) and "total_frames" in meant:
         remedy = f"It counts frames: each step of an Atari game is four, unless frame_skip says otherwise. {remedy}"

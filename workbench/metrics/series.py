@@ -263,12 +263,12 @@ def thinned(numbers: Array, values: Array, *, max_points: int) -> Array:
 def means(connection: sqlite3.Connection, name: str, *, points: int) -> Series:
     """At most that many points, float64: the means of stretches of equally many rows."""
     name_id = _name_id(connection, name)
-    pieces = _pieces(courses(connection, {name: 0})[name], 0, _last_row(connection, name_id) + 1)
+    number = _last_row(connection, name_id) + 1
+    pieces = _pieces(courses(connection, {name: 0})[name], 0, number)
     rows = connection.execute(
         f"""SELECT avg(frames), avg(steps), avg(updates), avg(time_s), avg(metrics.value) {_OF_PIECES}
            GROUP BY row * :points / :all ORDER BY min(row)""",
-        {"pieces": json.dumps(pieces), "id": name_id, "points": points,
-         "all": max(points, _last_row(connection, name_id) + 1)},
+        {"pieces": json.dumps(pieces), "id": name_id, "points": points, "all": max(points, number)},
     )
     columns = np.array(list(rows), dtype=np.float64).reshape(-1, 5).T
     return dict(zip(_ROW, columns, strict=True))
@@ -299,9 +299,7 @@ def _last_row(connection: sqlite3.Connection, name_id: int | None) -> int:
     return -1 if last is None else last
 
 
-def _pick(
-    connection: sqlite3.Connection, name_id: int | None, pieces: Course, buckets: int
-) -> list[int]:
+def _pick(connection: sqlite3.Connection, name_id: int | None, pieces: Course, buckets: int) -> list[int]:
     """The rows to keep of these pieces: both ends, and the extremes of `buckets` equal stretches.
 
     They are found by the coarsest rollups that are at least twice as fine as the stretches.

@@ -65,9 +65,8 @@ def not_in_files(checkpoint: Checkpoint) -> dict[str, str]:
     """
     config = checkpoint.config
     network = checkpoint.meta.get("network") == OWN_NETWORK or _is_beside(checkpoint, "network")
-    environment = _identifier(config.environment.rpartition(":")[2], "your_environment")
-    if config.wrappers:
-        environment = "make_environment"  # the class alone is not what it was trained in
+    named = _identifier(config.environment.rpartition(":")[2], "your_environment")
+    environment = "make_environment" if config.wrappers else named  # the class alone is not what it was trained in
     return {
         **({"algorithm": _identifier(config.algorithm, "YourAlgorithm")} if config.own_algorithm else {}),
         **({"network": "YourNetwork"} if network else {}),

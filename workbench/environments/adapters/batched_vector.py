@@ -157,8 +157,8 @@ class NativeVector(WithEndings):
 
     def _check_kept_finals(self) -> None:
         """Raises EnvironmentFailed if an environment has written into its last final observation since."""
-        now = self._empty(1)[0]
         for index, final, copied in self._finals:
+            now = self._empty(1)[0]
             self._place(final, now, "step")
             if not np.array_equal(now, copied):
                 raise broken(self._name, index, "step", "it writes into the array that it has returned, and in "

@@ -122,7 +122,7 @@ class Game:
                  turns: bool | None = None, frames_per_second: float | None = None,
                  classes: Mapping[str, Any] | None = None) -> None:
         # for `stop`, which may start another process
-        self._trust_code, self._classes = bool(request["trust_code"]), classes
+        self._trust_code, self._classes = bool(request["trust_code"]), classes or {}
         self._process = GameProcess(request)
         self._end = weakref.finalize(self, self._process.close)
         try:
@@ -167,7 +167,7 @@ class Game:
 
     def _going_on(self, journal: Path) -> str:
         """The call that goes on with a journal."""
-        own = self._classes is not None and self._classes.get("environment") is not None and self.title.isidentifier()
+        own = self._classes.get("environment") is not None and self.title.isidentifier()
         return f"wb.play({str(journal)!r}{f', environment={self.title}' if own else ''})"
 
     def in_words(self, action: Action | None) -> str:
@@ -358,16 +358,17 @@ def play(
 
 
 @contextmanager
-def _code_for(subject: Checkpoint | str, classes: Mapping[str, Any] | None) -> Iterator[str | None]:
-    """The folder of the classes that a call was given for a checkpoint, while the block lasts. Raises InvalidInput."""
+def _code_for(subject: Checkpoint | str, classes: Mapping[str, Any]) -> Iterator[str | None]:
+    """The folder of the classes that were given for a checkpoint, or of the environment without an agent, while the
+    block lasts. Raises InvalidInput."""
     if isinstance(subject, Checkpoint):
-        with with_classes(subject, **(classes or {})) as complete:
+        with with_classes(subject, **classes) as complete:
             yield worker_process.of(complete)["code"]
         return
-    if (classes or {}).get("environment") is None:
+    if classes.get("environment") is None:
         yield None
         return
-    with code_folder(classes or {}) as folder:
+    with code_folder(classes) as folder:
         yield str(folder)
 
 
@@ -375,7 +376,7 @@ def resumed(
     journal: Path, *, trust_code: bool = False, classes: Mapping[str, Any] | None = None, **controls: Any
 ) -> Game:
     """The game that continues at the end of a journal. Raises InvalidInput, AccessDenied, EnvironmentFailed."""
-    path = journal.expanduser().absolute()
+    path, given = journal.expanduser().absolute(), dict(classes or {})
     opening = read_journal(path)[0]
     source, environment, options = opening.get("source"), opening.get("environment"), opening.get("options")
     if not (isinstance(source, str) and isinstance(environment, str) and isinstance(options, dict)):
@@ -385,8 +386,8 @@ def resumed(
         subject = to_play(source, trust_code=trust_code)
     else:
         sealed.check_module(path.parent, environment, trust_code=trust_code)
-        classes = {**(classes or {}), "environment": (classes or {}).get("environment") or _factory_of(environment)}
-        if classes["environment"] is None:
+        given["environment"] = given.get("environment") or _factory_of(environment)
+        if given["environment"] is None:
             try:
                 environments.check_name(environment)
             except UnknownName as error:
@@ -397,8 +398,8 @@ def resumed(
                "folder": str(path.parent), "journal": str(path),
                "stem": str(opening.get("stem", "played"))[:_LONGEST_NAME].replace("/", "-")}
     title = opening["title"][:_LONGEST_NAME]
-    with _code_for(subject, classes) as code:
-        return Game({**request, "title": title, "code": code}, title=title, classes=classes, **controls)
+    with _code_for(subject, given) as code:
+        return Game({**request, "title": title, "code": code}, title=title, classes=given, **controls)
 
 
 def _factory_of(source: Any) -> Callable[..., Any] | None:
@@ -411,8 +412,9 @@ def _source(
 ) -> Checkpoint | str:
     """The checkpoint, or the name of an environment. Raises InvalidInput."""
     if callable(source):
-        environments.check_options(label_of(source), options, source)
-        return label_of(source)
+        label = label_of(source)
+        environments.check_options(label, options, source)
+        return label
     try:
         checkpoint = to_play(source, trust_code=trust_code)
     except RunNotFound as error:
