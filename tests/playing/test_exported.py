@@ -15,9 +15,17 @@ import torch
 
 import workbench as wb
 from tests.played import checkpoint_in, evaluated
+from workbench import checkpoints
 from workbench.__main__ import main
 from workbench.environments.contract import seeds_of
-from workbench.errors import InvalidInput, MissingPackage, NetworkFailed, ShapeMismatch, StorageFailed
+from workbench.errors import (
+    CheckpointCorrupt,
+    InvalidInput,
+    MissingPackage,
+    NetworkFailed,
+    ShapeMismatch,
+    StorageFailed,
+)
 from workbench.playing.worker import onnx_export
 from workbench.policies.player import load_policy
 
@@ -86,6 +94,15 @@ def test_an_environment_whose_actions_have_other_bounds_is_refused(tmp_path: Pat
     weaker = gymnasium.wrappers.RescaleAction(gymnasium.make("Pendulum-v1"), -1, 1)
     with pytest.raises(ShapeMismatch, match=r"action_bounds=\(\(-2.0, 2.0\),\), and this environment has \(\(-1"):
         wb.load_policy(one, env=weaker)
+
+
+def test_weights_that_are_no_numbers_are_refused(tmp_path: Path) -> None:
+    one = checkpoint_in(tmp_path, "CartPole-v1")
+    weights = {name: np.full_like(values, np.nan) for name, values in one.load("model").items()}
+    more = {"steps": 1, "updates": 1, "time_s": 1.0, "config": one.config.to_json(), "environment": one.spec.to_json()}
+    broken = checkpoints.write(one.path.parent, frames=1300, groups={"model": weights}, meta=more, requested=True)
+    with pytest.raises(CheckpointCorrupt, match="has NaN, so its policy cannot choose an action. Choose an earlier"):
+        wb.evaluate(broken, episodes=1)
 
 
 def test_an_environment_of_another_kind_is_refused(tmp_path: Path) -> None:

@@ -42,10 +42,11 @@ def test_the_first_free_name_is_made_of_environment_and_algorithm(run: wb.Run) -
     assert run.path.stat().st_mode & 0o777 == 0o700
 
 
-def test_waiting_returns_at_the_target(run: wb.Run, capsys: pytest.CaptureFixture[str]) -> None:
-    target = run.status.updates + 10
-    status = run.wait(updates=target, timeout_s=240)
-    assert status.updates >= target
+@pytest.mark.parametrize("unit", ["frames", "steps", "updates"])
+def test_waiting_returns_at_the_target(run: wb.Run, unit: str, capsys: pytest.CaptureFixture[str]) -> None:
+    target = getattr(run.status, unit) + 10
+    status = run.wait(**{unit: target}, timeout_s=240)
+    assert getattr(status, unit) >= target
     assert status.state == "training"
     assert capsys.readouterr().out == ""  # nobody looks on
 

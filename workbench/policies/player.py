@@ -22,7 +22,7 @@ from workbench.checkpoints import Checkpoint
 from workbench.config import LearningConfig
 from workbench.environments.adapters.code_by_value import load_factory
 from workbench.environments.contract import Show, VectorEnvironment
-from workbench.errors import AlgorithmFailed, NetworkFailed, ShapeMismatch, WorkbenchError, record_of
+from workbench.errors import AlgorithmFailed, CheckpointCorrupt, NetworkFailed, ShapeMismatch, WorkbenchError, record_of
 from workbench.policies import frozen_opponent, roles
 from workbench.rundir import around, code_beside, sealed
 from workbench.trajectory import Array, EnvironmentSpec, StepBatch
@@ -120,7 +120,8 @@ def load_opponent(checkpoint: Checkpoint, spec: EnvironmentSpec) -> LoadedPolicy
 
 
 def load_policy(checkpoint: Checkpoint) -> LoadedPolicy:
-    """The policy of a checkpoint. Raises CheckpointCorrupt, NetworkFailed or AlgorithmFailed."""
+    """The policy of a checkpoint. Raises CheckpointCorrupt (also of weights with NaN), NetworkFailed or
+    AlgorithmFailed."""
     run, config, spec = around(checkpoint.path), checkpoint.config, checkpoint.spec
     if run.record.exists():
         config = run.for_its_class(config)
@@ -130,6 +131,9 @@ def load_policy(checkpoint: Checkpoint) -> LoadedPolicy:
     network = partial(networks.build, config.network, spec=spec, heads=algorithm.heads, factory=factory, seed=0,
                       normalise=config.hyperparameters.normalize_observations)
     weights = {name: torch.from_numpy(array) for name, array in checkpoint.load("model").items()}
+    if broken := next((name for name, weight in weights.items() if weight.isnan().any()), None):
+        raise CheckpointCorrupt(f"{broken} of {checkpoint.path} has NaN, so its policy cannot choose an action. "
+                                "Choose an earlier checkpoint.")
     if factory is None:
         with torch.device("meta"):  # takes no memory: a stranger's network may have any size
             _fill(network(), weights, checkpoint, assign=True)

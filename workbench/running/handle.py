@@ -216,6 +216,7 @@ class Run(NamesNearest):
         self,
         *,
         frames: int | None = None,
+        steps: int | None = None,
         updates: int | None = None,
         episode_return: float | None = None,
         evaluation_return: float | None = None,
@@ -232,7 +233,7 @@ class Run(NamesNearest):
         The run goes on when the wait is interrupted.
 
         Args:
-            frames, updates: of the run since its beginning, not of this wait.
+            frames, steps, updates: of the run since its beginning, not of this wait.
             episode_return, evaluation_return: mean of the last 100 episodes of environments that train, or that
                 evaluate (see `evaluation_envs_per_actor`), once there are 20.
             episode_score, evaluation_score: likewise, for an environment with a score beside a shaped reward.
@@ -254,8 +255,9 @@ class Run(NamesNearest):
             raise InvalidInput(f"no environment of {self.name} evaluates. Wait for episode_return, or launch it with "
                                "evaluation_envs_per_actor=1 and at least two environments per actor.")
         targets = {
-            "frames": frames, "updates": updates, "episode_return": episode_return, "episode_score": episode_score,
-            "evaluation_return": evaluation_return, "evaluation_score": evaluation_score, "seconds": seconds,
+            "frames": frames, "steps": steps, "updates": updates, "seconds": seconds,
+            "episode_return": episode_return, "episode_score": episode_score,
+            "evaluation_return": evaluation_return, "evaluation_score": evaluation_score,
         }  # fmt: skip
         return self._remember(waiting.until(self._control, targets, timeout_s=timeout_s, progress=progress))
 

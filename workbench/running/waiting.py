@@ -26,6 +26,7 @@ _POLL_S = 0.2
 _ANSWER_S = 5.0  # for the supervisor to answer that the learner takes too long
 _BOUNDED = (
     Setting("frames", int, None, "", low=0, high=10**15, optional=True),
+    Setting("steps", int, None, "", low=0, high=10**15, optional=True),
     Setting("updates", int, None, "", low=0, high=10**12, optional=True),
     Setting("seconds", float, None, "", unit="s", low=0, high=31 * 86_400, optional=True),
 )
@@ -137,7 +138,7 @@ def _facts(status: RunStatus, unit: str) -> Iterator[str]:
 
 def _unit(targets: dict[str, float]) -> str:
     """The unit of the bar: the first of these that is a target."""
-    return next((unit for unit in ("frames", "updates", "seconds") if unit in targets), "frames")
+    return next((unit for unit in ("frames", "steps", "updates", "seconds") if unit in targets), "frames")
 
 
 def _value(status: RunStatus, unit: str, waited_s: float) -> float:
