@@ -25,7 +25,8 @@ import numpy as np
 from arguments import Parser, folder, written
 from throughput import hardware
 
-from workbench.trajectory import EnvironmentSpec, Unroll
+from workbench.environment_spec import EnvironmentSpec
+from workbench.trajectory import Unroll
 
 if TYPE_CHECKING:
     from workbench.config import RunConfig

@@ -29,7 +29,8 @@ import grpc
 import numpy as np
 from arguments import Parser
 
-from workbench.trajectory import EnvironmentSpec, Flags, StepBatch
+from workbench.environment_spec import EnvironmentSpec
+from workbench.trajectory import Flags, StepBatch
 from workbench.wire.messages import GroupActions, GroupStep
 from workbench.wire.rpc import open_channel, open_stream_channel, serve
 

@@ -114,7 +114,7 @@ class StandIn:
         """Sends the hello, as an actor does, and waits for the learner's welcome."""
         import grpc
 
-        from workbench.trajectory import EnvironmentSpec
+        from workbench.environment_spec import EnvironmentSpec
         from workbench.wire.messages import Hello
         from workbench.wire.rpc import _CLIENT_OPTIONS, method_path, token_metadata
 

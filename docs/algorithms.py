@@ -8,8 +8,8 @@ from pathlib import Path
 
 from workbench import algorithms
 from workbench.config import ALGORITHMS, DEFAULT, RunConfig
+from workbench.environment_spec import ACTION_KINDS, ACTION_WORDS, ActionSpec, EnvironmentSpec
 from workbench.errors import InvalidInput
-from workbench.trajectory import ACTION_KINDS, ACTION_WORDS, ActionSpec, EnvironmentSpec
 
 PAGE = Path(__file__).with_suffix(".md")
 SPECS = {"categorical": ActionSpec("categorical", (4,)), "multi_discrete": ActionSpec("multi_discrete", (2, 3)),

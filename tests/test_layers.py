@@ -14,7 +14,7 @@ import workbench
 PACKAGE = Path(workbench.__file__).parent
 
 LAYERS = [
-    {"errors", "config", "trajectory", "rundir", "metrics", "checkpoints", "tables", "imports"},
+    {"errors", "config", "environment_spec", "trajectory", "rundir", "metrics", "checkpoints", "tables", "imports"},
     {"algorithms"},
     {"replay", "networks", "environments", "testing"},
     {"wire"},

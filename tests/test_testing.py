@@ -7,12 +7,13 @@ import gymnasium
 import numpy as np
 import pytest
 
+from workbench.environment_spec import ActionSpec, EnvironmentSpec, Part
 from workbench.environments import make, register_environment, registry
 from workbench.environments.atari import vector as atari
 from workbench.environments.contract import Ending
 from workbench.errors import EnvironmentFailed, InvalidInput
 from workbench.testing import CatchEnv, CountingEnv, FailingEnv, HiddenVelocityCartPoleEnv, RecallEnv, check_environment
-from workbench.trajectory import ActionSpec, EnvironmentSpec, Flags, Part, StepBatch
+from workbench.trajectory import Flags, StepBatch
 
 
 def played(env, policy, episodes: int) -> list[float]:

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 import pytest
 
+from workbench.environment_spec import ActionSpec, EnvironmentSpec, NativeSpace, Part
 from workbench.errors import ShapeMismatch
-from workbench.trajectory import ActionSpec, EnvironmentSpec, NativeSpace, Part
 from workbench.wire.messages import Hello
 
 KINDS = (ActionSpec("categorical", (3,)), ActionSpec("multi_discrete", (3, 2)), ActionSpec("bernoulli", (2, 2)),

@@ -11,7 +11,8 @@ from torch import Tensor, nn
 
 from workbench.algorithms import Batch, QValueOutput
 from workbench.algorithms.r2d2.config import R2D2Config
-from workbench.trajectory import EnvironmentSpec, Flags
+from workbench.environment_spec import EnvironmentSpec
+from workbench.trajectory import Flags
 
 ACTIONS = 3
 SIZE = 4  # units of a state

@@ -14,9 +14,9 @@ from workbench import algorithms, networks
 from workbench.config import ALGORITHMS, RunConfig, settings
 from workbench.config.hyperparameters import BaselineFields, RegularizationFields
 from workbench.config.own_algorithm import named_algorithm
+from workbench.environment_spec import ACTION_WORDS, ActionSpec, EnvironmentSpec
 from workbench.errors import AlgorithmFailed, InvalidInput, UnknownName
 from workbench.policies import check_algorithm
-from workbench.trajectory import ACTION_WORDS, ActionSpec, EnvironmentSpec
 
 SPECS = {
     "vectors": EnvironmentSpec("vectors", (3,), "float32", 4),

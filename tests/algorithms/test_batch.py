@@ -12,8 +12,9 @@ from workbench.algorithms.r2d2.agent import R2D2
 from workbench.algorithms.vtrace.agent import VTrace
 from workbench.algorithms.vtrace.config import VTraceConfig
 from workbench.config import RunConfig
+from workbench.environment_spec import EnvironmentSpec
 from workbench.errors import ShapeMismatch
-from workbench.trajectory import EnvironmentSpec, unroll_axis
+from workbench.trajectory import unroll_axis
 
 IMAGES = EnvironmentSpec("images", (2, 5, 4), "uint8", 3, frame_stack=4)
 VECTORS = EnvironmentSpec("vectors", (6,), "float32", 3, frame_stack=3)

@@ -16,7 +16,7 @@ from workbench import algorithms, networks
 from workbench.algorithms import Algorithm, Batch, Loss, collate
 from workbench.algorithms.bc import targets
 from workbench.config import RunConfig
-from workbench.trajectory import ActionSpec, EnvironmentSpec
+from workbench.environment_spec import ActionSpec, EnvironmentSpec
 
 ACTIONS, STEPS, TRAINED, HELD_OUT = 4, 6, 3, 2
 ROWS = TRAINED + HELD_OUT

@@ -14,8 +14,9 @@ from workbench.algorithms.batch import Batch
 from workbench.algorithms.distributions import SMALLEST_WIDTH, TanhNormal, distribution_of
 from workbench.algorithms.vtrace.agent import VTrace
 from workbench.algorithms.vtrace.config import VTraceConfig
+from workbench.environment_spec import ActionSpec, EnvironmentSpec
 from workbench.errors import InvalidInput
-from workbench.trajectory import ActionSpec, EnvironmentSpec, Flags
+from workbench.trajectory import Flags
 
 SPECS = {
     "categorical": ActionSpec("categorical", (5,)),

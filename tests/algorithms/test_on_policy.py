@@ -17,8 +17,8 @@ from workbench import algorithms
 from workbench.algorithms import Algorithm, Batch, Loss, Roles, collate
 from workbench.algorithms.advantages import normalised
 from workbench.config import RunConfig
+from workbench.environment_spec import ActionSpec, EnvironmentSpec
 from workbench.errors import InvalidInput
-from workbench.trajectory import ActionSpec, EnvironmentSpec
 
 ACTIONS, STEPS, ROWS = 4, 6, 3
 SPEC = EnvironmentSpec("test", (3,), "float32", ACTIONS)

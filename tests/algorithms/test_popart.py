@@ -18,12 +18,12 @@ from workbench import algorithms, checkpoints, networks
 from workbench.algorithms import Batch, Loss, PolicyValueOutput
 from workbench.algorithms.popart import PopArtValue, value_head
 from workbench.config import RunConfig
+from workbench.environment_spec import EnvironmentSpec
 from workbench.errors import NetworkFailed
 from workbench.learner.devices.device import Device
 from workbench.learner.inference.published_weights import PublishedPolicy
 from workbench.learner.training import checkpointing
 from workbench.learner.training.trainer import Trainer
-from workbench.trajectory import EnvironmentSpec
 
 SPEC = EnvironmentSpec("vector", (3,), "float32", 2)
 BASELINES = ["vtrace", "ppo", "awr", "vmpo"]

@@ -13,8 +13,9 @@ from tests.algorithms.unrolls import random_unroll
 from workbench import algorithms
 from workbench.algorithms import collate
 from workbench.config import RunConfig
+from workbench.environment_spec import EnvironmentSpec
 from workbench.learner.inference.discounted_returns import DiscountedReturns
-from workbench.trajectory import EnvironmentSpec, Flags, StepBatch
+from workbench.trajectory import Flags, StepBatch
 
 SPEC = EnvironmentSpec("vector", (3,), "float32", 2)
 STEPS, ENVS, GAMMA = 300, 3, 0.9

@@ -18,8 +18,8 @@ from workbench.algorithms import Batch, Loss, collate
 from workbench.algorithms.distributions import TanhNormal
 from workbench.algorithms.sac import targets
 from workbench.config import RunConfig
+from workbench.environment_spec import ActionSpec, EnvironmentSpec
 from workbench.errors import NetworkFailed
-from workbench.trajectory import ActionSpec, EnvironmentSpec
 
 STEPS, ROWS = 5, 3
 CHOICES = EnvironmentSpec("choices", (3,), "float32", 4)

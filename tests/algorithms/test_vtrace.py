@@ -17,7 +17,8 @@ from workbench.algorithms.episode_ends import rewards_and_discounts
 from workbench.algorithms.vtrace import targets as vtrace
 from workbench.algorithms.vtrace.agent import VTrace
 from workbench.algorithms.vtrace.config import VTraceConfig
-from workbench.trajectory import EnvironmentSpec, Flags
+from workbench.environment_spec import EnvironmentSpec
+from workbench.trajectory import Flags
 
 ACTIONS = 4
 SPEC = EnvironmentSpec("test", (3,), "float32", ACTIONS)

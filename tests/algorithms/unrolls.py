@@ -12,7 +12,8 @@ from torch import Tensor, nn
 
 from workbench.algorithms import PolicyValueOutput
 from workbench.algorithms.interface import FieldSpec
-from workbench.trajectory import Array, EnvironmentSpec, Flags, Unroll
+from workbench.environment_spec import EnvironmentSpec
+from workbench.trajectory import Array, Flags, Unroll
 
 
 def random_unroll(

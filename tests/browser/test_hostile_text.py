@@ -16,8 +16,8 @@ from tests.browser.on_screen import pictures
 from tests.conftest import eventually
 from tests.widgets import swept
 from workbench import checkpoints
+from workbench.environment_spec import EnvironmentSpec
 from workbench.sweeping import sweep_folder
-from workbench.trajectory import EnvironmentSpec
 
 RUN, SWEEP = hostile.file_name(TEXT), hostile.file_name("sweep" + TEXT)
 VIEWS = {  # a cell, and what is on the screen once its view is there

@@ -12,11 +12,12 @@ import pytest
 from gymnasium.spaces import Box, Dict, Discrete, MultiBinary, MultiDiscrete, Tuple
 
 from workbench.actor.main import play
+from workbench.environment_spec import ActionSpec, EnvironmentSpec, Part
 from workbench.environments import VectorEnvironment, make
 from workbench.environments.contract import WithEndings, random_actions, seeds_of
 from workbench.errors import EnvironmentFailed
 from workbench.testing import CatchEnv, CountingEnv, check_environment
-from workbench.trajectory import ENDS, ActionSpec, EnvironmentSpec, Flags, Part, StepBatch
+from workbench.trajectory import ENDS, Flags, StepBatch
 from workbench.wire.messages import GroupActions, GroupStep
 
 

@@ -9,6 +9,7 @@ import gymnasium  # noqa: E402
 from minigrid.core.constants import COLOR_TO_IDX, OBJECT_TO_IDX, STATE_TO_IDX  # noqa: E402
 from minigrid.wrappers import FullyObsWrapper, ImgObsWrapper, RGBImgPartialObsWrapper  # noqa: E402
 
+from workbench.environment_spec import Part  # noqa: E402
 from workbench.environments import make  # noqa: E402
 from workbench.environments.adapters.minigrid import CHOICES, PackedPlanes  # noqa: E402
 from workbench.environments.adapters.wrapping import Wrapped  # noqa: E402
@@ -16,7 +17,6 @@ from workbench.environments.contract import random_actions, seeds_of  # noqa: E4
 from workbench.environments.observations import decode  # noqa: E402
 from workbench.errors import EnvironmentFailed  # noqa: E402
 from workbench.testing import check_environment  # noqa: E402
-from workbench.trajectory import Part  # noqa: E402
 
 NAME = "MiniGrid-DoorKey-5x5-v0"
 

@@ -9,6 +9,7 @@ import pytest
 from gymnasium.spaces import Box, Discrete
 from gymnasium.vector import AsyncVectorEnv, AutoresetMode, SyncVectorEnv
 
+from workbench.environment_spec import ActionSpec, Part
 from workbench.environments import make
 from workbench.environments.adapters.adapt import vector_by_id, vector_of
 from workbench.environments.adapters.batched_vector import NativeVector
@@ -16,7 +17,7 @@ from workbench.environments.adapters.gymnasium_vector import GymnasiumVector
 from workbench.environments.contract import random_actions
 from workbench.errors import EnvironmentFailed, InvalidInput, OutOfBounds, ShapeMismatch
 from workbench.testing import CountingEnv, check_environment
-from workbench.trajectory import ENDS, ActionSpec, Flags, Part
+from workbench.trajectory import ENDS, Flags
 
 MODES = list(AutoresetMode)
 

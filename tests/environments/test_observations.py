@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 import torch
 
+from workbench.environment_spec import EnvironmentSpec, Part
 from workbench.environments.observations import PLANES, decode, drawable, encode, picture, picture_of
 from workbench.networks.normalization import Observed
-from workbench.trajectory import EnvironmentSpec, Part
 
 PARTS = {
     "one of bits": (Part("", (3, 5, 7), "bits"),),

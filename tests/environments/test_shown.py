@@ -6,13 +6,14 @@ import numpy as np
 import pytest
 
 from tests.environments.test_atari import area
+from workbench.environment_spec import ActionSpec
 from workbench.environments import make
 from workbench.environments.adapters.rendering import named_actions
 from workbench.environments.atari.colour_screens import screen_size
 from workbench.environments.contract import Ending
 from workbench.errors import EnvironmentFailed
 from workbench.testing import CountingEnv
-from workbench.trajectory import ENDS, ActionSpec
+from workbench.trajectory import ENDS
 
 LUMINANCE = [0.2989, 0.587, 0.114]
 DOWN, ACROSS = area(210, 84), area(160, 84).T

@@ -8,9 +8,10 @@ import gymnasium
 import numpy as np
 import pytest
 
+from workbench.environment_spec import EnvironmentSpec
 from workbench.environments import sketches
 from workbench.environments.sketches import Sketch, sketch_of
-from workbench.trajectory import Array, EnvironmentSpec
+from workbench.trajectory import Array
 
 NAMES = ("CartPole-v1", "MountainCar-v0", "MountainCarContinuous-v0", "Acrobot-v1", "Pendulum-v1")
 

@@ -5,13 +5,13 @@ import numpy as np
 import pytest
 from gymnasium.spaces import Box, Dict, Discrete, Graph, MultiBinary, MultiDiscrete, Sequence, Text, Tuple
 
+from workbench.environment_spec import ActionSpec, EnvironmentSpec, Part
 from workbench.environments import make
 from workbench.environments.adapters.action_spaces import actions_of, each_of
 from workbench.environments.adapters.spaces import layout_of
 from workbench.environments.contract import checked_actions, random_actions
 from workbench.environments.observations import decode
 from workbench.errors import EnvironmentFailed, ShapeMismatch
-from workbench.trajectory import ActionSpec, EnvironmentSpec, Part
 
 
 def spec_of(layout) -> EnvironmentSpec:

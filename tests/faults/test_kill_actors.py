@@ -11,8 +11,8 @@ import workbench as wb
 from tests.conftest import eventually
 from tests.faults.killing import kill, unexplained
 from tests.faults.witness import ENVIRONMENT, RUN, Evidence, Witness, evidence, watching
+from workbench.environment_spec import EnvironmentSpec
 from workbench.testing import CountingEnv
-from workbench.trajectory import EnvironmentSpec
 
 ACTORS, ENVS = 4, 4
 ROUNDS = [[0], [1, 2], [0, 1, 2, 3], [3, 0], [0, 1, 2, 3]]  # who is killed at once

@@ -21,9 +21,9 @@ from tests.learner.counting import Rig, check_consecutive, check_unroll
 from tests.played import code_of
 from workbench import rundir
 from workbench.config import RunConfig
+from workbench.environment_spec import EnvironmentSpec
 from workbench.environments import make
 from workbench.rundir import RunDirectory
-from workbench.trajectory import EnvironmentSpec
 from workbench.wire import certificates
 from workbench.wire.endpoints import HOST
 

@@ -20,8 +20,8 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from workbench.environment_spec import EnvironmentSpec
 from workbench.networks import PolicyValueOutput
-from workbench.trajectory import EnvironmentSpec
 
 ENVIRONMENT = "testing/counting-v0"
 LENGTHS = [7, 3, 12]

@@ -18,8 +18,9 @@ from workbench import checkpoints
 from workbench.checkpoints import Checkpoint, layer_statistics
 from workbench.checkpoints.checkpoint import META, digest
 from workbench.checkpoints.tensorfile import Content, read
+from workbench.environment_spec import ActionSpec, EnvironmentSpec, NativeSpace, Part
 from workbench.errors import CheckpointCorrupt, ShapeMismatch, WorkbenchError
-from workbench.trajectory import ActionSpec, EnvironmentSpec, NativeSpace, Part, StepBatch
+from workbench.trajectory import StepBatch
 from workbench.wire.messages import GroupActions, GroupStep, Hello, Welcome, names_in
 
 PLAIN = EnvironmentSpec("plain", (4,), "float32", 3)

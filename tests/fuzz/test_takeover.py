@@ -15,10 +15,10 @@ import pytest
 
 from tests.fuzz.targets import PLAIN, step_message
 from tests.learner.counting import actor, check_consecutive, check_unroll, rig
+from workbench.environment_spec import EnvironmentSpec
 from workbench.learner.inference.actor_streams import ActorStreams
 from workbench.learner.inference.batcher import Batcher
 from workbench.learner.metrics.meters import Meters
-from workbench.trajectory import EnvironmentSpec
 from workbench.wire.messages import Hello, Welcome
 from workbench.wire.rpc import method_path, open_channel, serve, token_metadata
 

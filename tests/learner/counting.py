@@ -21,6 +21,7 @@ from workbench import algorithms, rundir
 from workbench.actor.main import connect_and_play
 from workbench.algorithms import PolicyValueOutput, QValueOutput, collate, stack_frames
 from workbench.config import RunConfig
+from workbench.environment_spec import EnvironmentSpec
 from workbench.environments.contract import VectorEnvironment
 from workbench.learner.devices.device import Device
 from workbench.learner.inference.actor_streams import ActorStreams
@@ -37,7 +38,7 @@ from workbench.replay.queue import UnrollQueue
 from workbench.replay.unroll_fields import UnrollLayout
 from workbench.rundir import RunDirectory
 from workbench.testing import CountingEnv
-from workbench.trajectory import EnvironmentSpec, Flags, Unroll
+from workbench.trajectory import Flags, Unroll
 from workbench.wire.endpoints import serve_run
 from workbench.wire.messages import Hello
 

@@ -16,12 +16,13 @@ from tests.algorithms.unrolls import random_unroll, with_final_observations
 from workbench import algorithms, networks
 from workbench.algorithms.batch import Batch
 from workbench.config import RunConfig
+from workbench.environment_spec import EnvironmentSpec
 from workbench.learner.devices.device import Device
 from workbench.learner.training import checkpointing
 from workbench.learner.training.data_parallel import Group
 from workbench.learner.training.trainer import Trainer
 from workbench.rundir import RunDirectory
-from workbench.trajectory import Array, EnvironmentSpec, Unroll
+from workbench.trajectory import Array, Unroll
 from workbench.wire.lifeline import leave
 
 SPEC = EnvironmentSpec("vector", (3,), "float32", 2)

@@ -10,10 +10,11 @@ import torch
 from workbench import algorithms, networks
 from workbench.algorithms import Roles
 from workbench.config import RunConfig
+from workbench.environment_spec import EnvironmentSpec
 from workbench.learner.devices.device import Device
 from workbench.learner.inference.discounted_returns import DiscountedReturns
 from workbench.learner.training.trainer import Trainer
-from workbench.trajectory import Array, EnvironmentSpec, Flags, StepBatch, Unroll
+from workbench.trajectory import Array, Flags, StepBatch, Unroll
 
 SPEC = EnvironmentSpec("signs", (2,), "float32", 2)
 ENVS, LENGTH, EPISODE = 8, 10, 5

@@ -11,13 +11,14 @@ from tests.learner.counting import actor_of, check_consecutive, check_replayed, 
 from tests.played import code_of
 from workbench.actor.main import make_groups
 from workbench.config import RunConfig
+from workbench.environment_spec import EnvironmentSpec
 from workbench.environments import make
 from workbench.environments.contract import VectorEnvironment
 from workbench.environments.pettingzoo.family import ParallelVector
 from workbench.errors import OutOfBounds
 from workbench.rundir import RunDirectory, write_atomically
 from workbench.testing import CountingEnv
-from workbench.trajectory import EnvironmentSpec, Flags, StepBatch
+from workbench.trajectory import Flags, StepBatch
 
 
 def spec_of(agents, **more):

@@ -23,9 +23,9 @@ from tests.learner.counting import (
 from tests.played import code_of
 from workbench import rundir
 from workbench.config import RunConfig
+from workbench.environment_spec import EnvironmentSpec
 from workbench.environments import make
 from workbench.environments.adapters.gymnasium_vector import GymnasiumVector
-from workbench.trajectory import EnvironmentSpec
 
 VECTOR = EnvironmentSpec("testing/counting-v0", (4,), "float32", 3)
 IMAGE = EnvironmentSpec("testing/counting-v0", (1, 36, 36), "uint8", 3, frame_stack=4)

@@ -21,12 +21,13 @@ from workbench.algorithms.vtrace.agent import VTrace
 from workbench.algorithms.vtrace.config import VTraceConfig
 from workbench.config import RunConfig, settings
 from workbench.config.own_algorithm import described
+from workbench.environment_spec import EnvironmentSpec
 from workbench.errors import OutOfBounds
 from workbench.learner.devices import choose, cuda
 from workbench.learner.devices.choose import for_inference
 from workbench.learner.devices.device import Device
 from workbench.learner.training.trainer import Trainer
-from workbench.trajectory import EnvironmentSpec, StepBatch
+from workbench.trajectory import StepBatch
 
 
 @pytest.mark.parametrize(("rows", "padded"), [(1, 8), (8, 8), (9, 16), (64, 64), (65, 128)])

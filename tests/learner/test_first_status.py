@@ -6,9 +6,9 @@ import pytest
 
 from workbench import rundir
 from workbench.config import RunConfig
+from workbench.environment_spec import EnvironmentSpec
 from workbench.errors import ConnectionLost
 from workbench.learner.learner import Learner
-from workbench.trajectory import EnvironmentSpec
 from workbench.wire.messages import Hello
 
 

@@ -10,13 +10,14 @@ import pytest
 
 from tests.learner import counting
 from tests.learner.counting import actor_of, rig
+from workbench.environment_spec import EnvironmentSpec
 from workbench.environments import make
 from workbench.learner.inference.batcher import Request
 from workbench.learner.metrics import flight_recorder
 from workbench.learner.metrics.flight_recorder import FlightRecorder
 from workbench.metrics.flights import STAGES
 from workbench.replay.queue import Fresh
-from workbench.trajectory import EnvironmentSpec, StepBatch
+from workbench.trajectory import StepBatch
 from workbench.wire.messages import GroupStep
 
 SPEC = EnvironmentSpec("testing/counting-v0", (4,), "float32", 3)

@@ -14,6 +14,7 @@ from tests.learner.test_agents import games, own, spec_of
 from workbench import algorithms, checkpoints
 from workbench.algorithms import PolicyValueOutput
 from workbench.config import RunConfig
+from workbench.environment_spec import EnvironmentSpec
 from workbench.environments.pettingzoo.family import ParallelVector
 from workbench.errors import InvalidInput, OutOfBounds, ShapeMismatch
 from workbench.policies import frozen_opponent as frozen_copy
@@ -21,7 +22,7 @@ from workbench.policies import roles
 from workbench.policies.player import LoadedPolicy, load_opponent, load_player
 from workbench.rundir import RunDirectory
 from workbench.testing import CountingEnv
-from workbench.trajectory import EnvironmentSpec, Flags, StepBatch
+from workbench.trajectory import Flags, StepBatch
 
 
 class InTurn(nn.Module):

@@ -8,9 +8,9 @@ from torch import nn
 
 from workbench import networks
 from workbench.algorithms.interface import Heads
+from workbench.environment_spec import EnvironmentSpec
 from workbench.learner.devices.device import Device
 from workbench.learner.inference.published_weights import PublishedPolicy
-from workbench.trajectory import EnvironmentSpec
 
 
 def filled(value: float) -> nn.Module:

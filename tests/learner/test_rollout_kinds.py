@@ -16,12 +16,13 @@ from gymnasium import spaces
 from tests.environments.games import CountingGame
 from tests.played import branching_here, checkpoint_in, rolled_out
 from workbench.checkpoints import tensorfile
+from workbench.environment_spec import ActionSpec
 from workbench.errors import StorageFailed, WorkbenchError
 from workbench.playing import action_words, store
 from workbench.playing.rollout import load
 from workbench.playing.worker import rollout as playing
 from workbench.testing import Count, CountingEnv
-from workbench.trajectory import ActionSpec, StepBatch
+from workbench.trajectory import StepBatch
 from workbench.widgets.episodes import player
 from workbench.widgets.episodes.player import RolloutPlayer
 from workbench.wire import columns

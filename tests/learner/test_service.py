@@ -7,7 +7,8 @@ import numpy as np
 import pytest
 
 from tests.learner.counting import rig
-from workbench.trajectory import EnvironmentSpec, StepBatch
+from workbench.environment_spec import EnvironmentSpec
+from workbench.trajectory import StepBatch
 from workbench.wire.messages import GroupStep, Hello, Welcome, names_metadata
 from workbench.wire.rpc import method_path, open_channel, token_metadata
 

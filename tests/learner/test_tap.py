@@ -18,11 +18,12 @@ from workbench.algorithms.r2d2.agent import R2D2
 from workbench.algorithms.r2d2.config import R2D2Config
 from workbench.algorithms.vtrace.agent import VTrace
 from workbench.algorithms.vtrace.config import VTraceConfig
+from workbench.environment_spec import EnvironmentSpec
 from workbench.errors import InvalidInput
 from workbench.learner.inference import watch_tap
 from workbench.learner.inference.watch_tap import Tap, thought
 from workbench.testing import Count, CountingEnv
-from workbench.trajectory import EnvironmentSpec, Flags, Unroll
+from workbench.trajectory import Flags, Unroll
 from workbench.wire import columns
 
 IMAGE = EnvironmentSpec("testing/counting-v0", (1, 36, 36), "uint8", 3, frame_stack=2)

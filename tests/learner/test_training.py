@@ -12,11 +12,12 @@ import torch
 from workbench import algorithms, checkpoints, networks
 from workbench.algorithms import Loss
 from workbench.config import RunConfig
+from workbench.environment_spec import ActionSpec, EnvironmentSpec, NativeSpace
 from workbench.errors import ShapeMismatch
 from workbench.learner.devices.device import Device
 from workbench.learner.training import checkpointing
 from workbench.learner.training.trainer import Trainer, lay_out, make_optimizer
-from workbench.trajectory import ActionSpec, EnvironmentSpec, NativeSpace, Unroll
+from workbench.trajectory import Unroll
 
 SPEC = EnvironmentSpec("vector", (4,), "float32", 2)
 

@@ -24,11 +24,12 @@ import pytest
 from tests.conftest import LONGEST_S
 from tests.fuzz.targets import SPECS
 from workbench.actor.connection import SharedStream, Stream, shared
+from workbench.environment_spec import EnvironmentSpec
 from workbench.errors import ConnectionLost, ShapeMismatch
 from workbench.learner.inference.actor_streams import ActorStreams
 from workbench.learner.inference.batcher import Batcher, Request
 from workbench.learner.metrics.meters import Meters
-from workbench.trajectory import EnvironmentSpec, StepBatch
+from workbench.trajectory import StepBatch
 from workbench.wire import handover, shared_rows
 from workbench.wire.messages import GroupActions, GroupStep, Hello
 from workbench.wire.rpc import serve

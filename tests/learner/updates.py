@@ -7,9 +7,10 @@ import torch
 
 from workbench import algorithms, networks
 from workbench.config import RunConfig
+from workbench.environment_spec import EnvironmentSpec
 from workbench.learner.devices.device import Device
 from workbench.learner.training.trainer import Trainer
-from workbench.trajectory import EnvironmentSpec, Flags, Unroll
+from workbench.trajectory import Flags, Unroll
 
 VECTOR = EnvironmentSpec("vector", (4,), "float32", 3)
 IMAGES = EnvironmentSpec("images", (1, 84, 84), "uint8", 3, frame_stack=4)

@@ -12,10 +12,10 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 from workbench import networks
 from workbench.algorithms.interface import Heads
+from workbench.environment_spec import EnvironmentSpec
 from workbench.errors import NetworkFailed, ShapeMismatch, UnknownName
 from workbench.networks import DuelingNetwork, PolicyValueNetwork, PolicyValueOutput, QValueOutput, lstm, torsos
 from workbench.networks.lstm import ResettingLSTM
-from workbench.trajectory import EnvironmentSpec
 
 VECTOR = EnvironmentSpec("vector", (4,), "float32", 2)
 ATARI = EnvironmentSpec("atari", (1, 84, 84), "uint8", 6, frame_stack=4, frames_per_step=4)

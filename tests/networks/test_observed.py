@@ -16,6 +16,7 @@ from workbench.algorithms.interface import Heads
 from workbench.algorithms.running_statistics import RunningStatistics
 from workbench.checkpoints import write
 from workbench.config import RunConfig
+from workbench.environment_spec import ActionSpec, EnvironmentSpec, Part
 from workbench.errors import ShapeMismatch
 from workbench.learner.devices.device import Device
 from workbench.learner.inference.published_weights import PublishedPolicy
@@ -23,7 +24,6 @@ from workbench.learner.training.checkpointing import groups_of, restore
 from workbench.learner.training.trainer import Trainer
 from workbench.networks.normalization import Observed, needs_observed
 from workbench.networks.torsos import Joined, small_cnn
-from workbench.trajectory import ActionSpec, EnvironmentSpec, Part
 
 PARTS = (
     Part("camera", (3, 4, 5), "uint8"),

@@ -7,8 +7,9 @@ import math
 import numpy as np
 import pytest
 
+from workbench.environment_spec import EnvironmentSpec
 from workbench.planning import capacity
-from workbench.trajectory import EnvironmentSpec, StepBatch
+from workbench.trajectory import StepBatch
 from workbench.wire.messages import GroupActions, GroupStep
 
 

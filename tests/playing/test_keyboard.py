@@ -5,10 +5,10 @@ from __future__ import annotations
 import ale_py
 import pytest
 
+from workbench.environment_spec import ActionSpec, EnvironmentSpec
 from workbench.environments.football.vector import ACTIONS as FOOTBALL
 from workbench.errors import InvalidInput
 from workbench.playing.by_hand.keyboard import KeyMap, keymap, meanings_of
-from workbench.trajectory import ActionSpec, EnvironmentSpec
 
 ATARI = tuple(action.name for action in ale_py.Action.__members__.values())
 MINIGRID = ("left", "right", "forward", "pickup", "drop", "toggle", "done")

@@ -15,6 +15,7 @@ import workbench as wb
 from workbench import checkpoints, networks, rundir
 from workbench.config import RunConfig, settings
 from workbench.config.own_algorithm import named_algorithm
+from workbench.environment_spec import EnvironmentSpec
 from workbench.environments.adapters import code_by_value
 from workbench.errors import AlgorithmFailed
 from workbench.learner.devices.device import Device
@@ -23,7 +24,7 @@ from workbench.learner.training.trainer import Trainer
 from workbench.policies import frozen_opponent
 from workbench.policies.player import Player, load_policy
 from workbench.rundir import RunDirectory, sealed
-from workbench.trajectory import EnvironmentSpec, Flags, StepBatch
+from workbench.trajectory import Flags, StepBatch
 
 SPEC = EnvironmentSpec("x", (4,), "float32", 2)
 

@@ -18,11 +18,11 @@ import workbench as wb
 from tests.played import checkpoint_in
 from tests.running.test_mixed_actions import Named
 from workbench.checkpoints import Checkpoint
+from workbench.environment_spec import ActionPart, ActionSpec, EnvironmentSpec
 from workbench.environments.adapters.action_spaces import actions_of
 from workbench.playing import export, onnx_contract
 from workbench.playing.worker import onnx_export
 from workbench.policies.gymnasium_policy import Policy
-from workbench.trajectory import ActionPart, ActionSpec, EnvironmentSpec
 
 TOOLS = Path(__file__).parents[2] / "docs" / "tools.md"
 

@@ -10,10 +10,10 @@ import torch
 
 from workbench import algorithms, networks
 from workbench.config import RunConfig
+from workbench.environment_spec import EnvironmentSpec, Part
 from workbench.networks.normalization import Observed, output_of
 from workbench.playing.worker import onnx_export
 from workbench.policies.player import LoadedPolicy
-from workbench.trajectory import EnvironmentSpec, Part
 
 KINDS = {
     "an image and a vector": (Part("view", (3, 36, 36), "uint8"), Part("way", (5,), "float32")),

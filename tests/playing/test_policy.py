@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from workbench.environment_spec import ActionSpec
 from workbench.playing.action_bars import domain_of, strip
 from workbench.playing.action_words import groups, in_words, kind_in_words, taken
-from workbench.trajectory import ActionSpec
 
 CHOICE = ActionSpec("categorical", (3,))
 PARTS = ActionSpec("multi_discrete", (3, 2))

@@ -9,11 +9,11 @@ import numpy as np
 import pytest
 
 from workbench.config import RunConfig
+from workbench.environment_spec import ActionSpec, EnvironmentSpec, Part
 from workbench.environments.observations import decode
 from workbench.learner.inference.watch_tap import Tap
 from workbench.playing.action_words import groups
 from workbench.playing.watch import Watching
-from workbench.trajectory import ActionSpec, EnvironmentSpec, Part
 from workbench.widgets.episodes.watch import LiveView
 
 PLANES = (Part("", (4, 8, 9), "bits"),)

@@ -35,7 +35,8 @@ from workbench.learner.training.trainer import Trainer
 from workbench.replay import batch_source
 from workbench.replay.assembler import UnrollAssembler
 from workbench.replay.unroll_fields import UnrollLayout
-from workbench.trajectory import EnvironmentSpec, Flags, StepBatch
+from workbench.environment_spec import EnvironmentSpec
+from workbench.trajectory import Flags, StepBatch
 from workbench.wire.messages import GroupStep
 
 GROUPS, SIZE, STEPS = 3, 4, 40

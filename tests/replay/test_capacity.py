@@ -6,10 +6,10 @@ import psutil
 import pytest
 
 from workbench.algorithms.r2d2.config import R2D2Config
+from workbench.environment_spec import EnvironmentSpec
 from workbench.errors import OutOfBounds
 from workbench.replay.replay_capacity import free_bytes, group_free_bytes, planned_capacity
 from workbench.replay.unroll_fields import UnrollLayout
-from workbench.trajectory import EnvironmentSpec
 
 GIB = 2**30
 LAYOUT = UnrollLayout(EnvironmentSpec("atari", (1, 84, 84), "uint8", 6, frame_stack=4, frames_per_step=4), 80, 40,

@@ -17,12 +17,13 @@ from workbench import algorithms
 from workbench.algorithms import Batch
 from workbench.checkpoints import tensorfile
 from workbench.config import RunConfig
+from workbench.environment_spec import ActionSpec, EnvironmentSpec, Part
 from workbench.errors import InvalidInput, StorageFailed
 from workbench.replay import batch_source, demonstration_file
 from workbench.replay.demonstration_file import Demonstration, Recorded
 from workbench.replay.demonstrations import Demonstrations, acted_unrolls, held_out
 from workbench.replay.unroll_fields import UnrollLayout
-from workbench.trajectory import ActionSpec, EnvironmentSpec, Flags, Part
+from workbench.trajectory import Flags
 
 SPEC = EnvironmentSpec("vector", (3,), "float32", 2, frame_stack=3)
 T = 5

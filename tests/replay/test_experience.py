@@ -11,12 +11,13 @@ import torch
 from workbench import algorithms
 from workbench.algorithms import Loss
 from workbench.config import RunConfig
+from workbench.environment_spec import EnvironmentSpec
 from workbench.errors import OutOfBounds
 from workbench.replay import batch_source, queue, replay_capacity
 from workbench.replay.batch_source import Replayed
 from workbench.replay.queue import Fresh
 from workbench.replay.unroll_fields import UnrollLayout
-from workbench.trajectory import EnvironmentSpec, Unroll
+from workbench.trajectory import Unroll
 
 SPEC = EnvironmentSpec("vector", (3,), "float32", 2)
 

@@ -11,11 +11,12 @@ import torch
 
 from tests.replay.test_sum_tree import chi_square_is_plausible
 from workbench.algorithms.batch import Batch, Sample, collate
+from workbench.environment_spec import EnvironmentSpec
 from workbench.errors import OutOfBounds, ShapeMismatch
 from workbench.replay.prioritized import PrioritizedReplay
 from workbench.replay.storage import UnrollStorage
 from workbench.replay.unroll_fields import UnrollLayout
-from workbench.trajectory import EnvironmentSpec, Unroll
+from workbench.trajectory import Unroll
 
 T = 3
 LAYOUT = UnrollLayout(

@@ -12,10 +12,11 @@ import torch
 
 from tests.conftest import mounted_disk
 from workbench.algorithms.batch import collate
+from workbench.environment_spec import EnvironmentSpec
 from workbench.errors import OutOfBounds, ShapeMismatch, StorageFailed
 from workbench.replay.storage import UnrollStorage
 from workbench.replay.unroll_fields import UnrollLayout
-from workbench.trajectory import EnvironmentSpec, Unroll
+from workbench.trajectory import Unroll
 
 IMAGE = EnvironmentSpec("image", (1, 5, 3), "uint8", 4, frame_stack=3)
 VECTOR = EnvironmentSpec("vector", (6,), "float32", 4)

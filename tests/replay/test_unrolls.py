@@ -7,11 +7,12 @@ import numpy as np
 import pytest
 import torch
 
+from workbench.environment_spec import EnvironmentSpec
 from workbench.learner.devices.device import Device
 from workbench.learner.inference.frame_table import FrameTable
 from workbench.replay.assembler import UnrollAssembler
 from workbench.replay.unroll_fields import UnrollLayout
-from workbench.trajectory import EnvironmentSpec, Steps
+from workbench.trajectory import Steps
 
 SPEC = EnvironmentSpec("counting", (2, 3), "float32", 4, frame_stack=3)
 

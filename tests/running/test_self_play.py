@@ -15,8 +15,8 @@ from tests.played import code_of
 from workbench import checkpoints, rundir
 from workbench.algorithms import PolicyValueOutput
 from workbench.config import RunConfig
+from workbench.environment_spec import EnvironmentSpec
 from workbench.errors import InvalidInput, RunFailed, RunNotFound
-from workbench.trajectory import EnvironmentSpec
 
 FIELDS = {"actors": 1, "envs_per_actor": 16, "groups_per_actor": 2, "unroll_length": 8, "batch_size": 8,
           "learner_threads": 1, "learning_rate": 3e-3, "entropy_cost": 0.01, "max_batch": 16}

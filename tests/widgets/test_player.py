@@ -14,10 +14,10 @@ import pytest
 from PIL import Image
 
 from tests.conftest import eventually
+from workbench.environment_spec import Part
 from workbench.environments.observations import MOST_ENTRIES, decode
 from workbench.errors import InvalidInput
 from workbench.playing.rollout import Rollout
-from workbench.trajectory import Part
 from workbench.widgets.episodes import filmstrip, player
 from workbench.widgets.episodes.player import RolloutPlayer
 from workbench.wire import columns

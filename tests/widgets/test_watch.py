@@ -17,10 +17,11 @@ from PIL import Image
 import workbench as wb
 from tests.conftest import SMALL, eventually
 from workbench.config import RunConfig
+from workbench.environment_spec import ActionSpec
 from workbench.errors import OutOfBounds, RunNotAlive
 from workbench.playing.watch import Look, Watching
 from workbench.testing import CountingEnv
-from workbench.trajectory import ActionSpec, Flags
+from workbench.trajectory import Flags
 from workbench.widgets.episodes import live_widget
 from workbench.widgets.episodes.watch import LiveView
 from workbench.wire.rpc import Caller

@@ -6,8 +6,9 @@ import json
 import numpy as np
 import pytest
 
+from workbench.environment_spec import ActionSpec, EnvironmentSpec, Part
 from workbench.errors import ShapeMismatch
-from workbench.trajectory import ActionSpec, EnvironmentSpec, Flags, Part, StepBatch
+from workbench.trajectory import Flags, StepBatch
 from workbench.wire.messages import PROTOCOL, GroupActions, GroupStep, Hello, Welcome, names_in, names_metadata
 
 SPEC = EnvironmentSpec("image", (1, 6, 5), "uint8", 3, 4, 4)

@@ -13,8 +13,9 @@ from workbench.algorithms.batch import Batch
 from workbench.algorithms.interface import DISCOUNTED_RETURN, Algorithm, Loss
 from workbench.algorithms.popart import PopArtValue, value_head
 from workbench.algorithms.running_statistics import Peers, RunningStatistics
+from workbench.environment_spec import EnvironmentSpec
 from workbench.errors import NetworkFailed
-from workbench.trajectory import EnvironmentSpec, FieldSpec
+from workbench.trajectory import FieldSpec
 
 _PREFIX = "discounted_returns."  # of the statistics' names in a checkpoint
 

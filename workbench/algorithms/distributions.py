@@ -1,6 +1,6 @@
 """The distributions of policies over actions. A network's outputs are their "parameters".
 
-Every function takes any leading axes: parameters [..., P], actions [..., *action] (see `trajectory.ActionSpec`);
+Every function takes any leading axes: parameters [..., P], actions [..., *action] (see `environment_spec.ActionSpec`);
 log-probabilities, entropies and divergences are [...]. The parts of an action are independent: these numbers are sums
 over the parts.
 """
@@ -17,8 +17,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from workbench.environment_spec import ActionSpec
 from workbench.errors import InvalidInput
-from workbench.trajectory import ActionSpec
 
 SMALLEST_WIDTH = 1e-3  # of a normal, as in SEED's parametric_distribution.py
 _NORMALS = 12  # whose mixture is a logistic distribution

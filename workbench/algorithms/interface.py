@@ -20,8 +20,9 @@ from workbench.algorithms.episode_ends import rewards_and_discounts
 from workbench.algorithms.frame_stacking import stack_frames
 from workbench.algorithms.running_statistics import Peers
 from workbench.config import LearningConfig
+from workbench.environment_spec import ACTION_KINDS, ACTION_WORDS, EnvironmentSpec
 from workbench.errors import AlgorithmFailed, InvalidInput
-from workbench.trajectory import ACTION_KINDS, ACTION_WORDS, NO_DISCOUNT, EnvironmentSpec, FieldSpec, Flags, Unroll
+from workbench.trajectory import NO_DISCOUNT, FieldSpec, Flags, Unroll
 
 State = tuple[Tensor, ...]
 DISCOUNTED_RETURN = "discounted_return"  # a behaviour field that inference fills in where an algorithm names it
@@ -179,7 +180,7 @@ class Algorithm:
 
     Attributes:
         Config: the class of its hyperparameters.
-        actions: the kinds of actions that it chooses (`trajectory.ACTION_KINDS`).
+        actions: the kinds of actions that it chooses (`environment_spec.ACTION_KINDS`).
         histogram_edges: of `Loss.samples`, ascending; samples beyond them are clipped.
         overlap: steps that consecutive unrolls share beyond the one that every unroll shares, such as a burn-in.
         heads: what its network has on top of a torso.

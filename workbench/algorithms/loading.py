@@ -8,8 +8,8 @@ from workbench.algorithms.interface import Algorithm
 from workbench.algorithms.own_code import own_code
 from workbench.config import RunConfig
 from workbench.config.algorithms import only_class
+from workbench.environment_spec import EnvironmentSpec
 from workbench.errors import InvalidInput
-from workbench.trajectory import EnvironmentSpec
 
 
 def build(config: RunConfig, *, spec: EnvironmentSpec, own: type[Algorithm] | None = None) -> Algorithm:

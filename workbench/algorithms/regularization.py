@@ -9,7 +9,7 @@ from torch import Tensor, nn
 
 from workbench.algorithms.adaptive_cost import AdaptiveCost
 from workbench.algorithms.baseline import BaselineAlgorithm
-from workbench.trajectory import EnvironmentSpec
+from workbench.environment_spec import EnvironmentSpec
 
 _FIRST_KL_COST = 1.0  # where kl_cost is 0, as SEED's init_alpha
 

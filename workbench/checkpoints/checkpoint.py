@@ -16,9 +16,9 @@ from typing import TYPE_CHECKING, Any, TypeGuard, TypeVar
 from workbench.checkpoints import layer_statistics, tensorfile
 from workbench.checkpoints.tensorfile import Tensors
 from workbench.config import RunConfig
+from workbench.environment_spec import EnvironmentSpec
 from workbench.errors import CheckpointCorrupt, InvalidInput, UnknownName, printable
 from workbench.rundir import files
-from workbench.trajectory import EnvironmentSpec
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 
 from workbench.config.settings import takes
+from workbench.environment_spec import EnvironmentSpec
 from workbench.environments.adapters.guarded_calls import called
 from workbench.environments.adapters.gymnasium_vector import without_display
 from workbench.environments.adapters.wrapping import Wrapped, Wrapper, checked_wrappers
@@ -24,7 +25,7 @@ from workbench.environments.contract import Array, Show, VectorEnvironment, rand
 from workbench.environments.observations import decode
 from workbench.environments.registry import factory_call, make
 from workbench.errors import EnvironmentFailed, InvalidInput, MissingPackage, ShapeMismatch, checked_arguments
-from workbench.trajectory import ENDS, EnvironmentSpec, Flags, StepBatch
+from workbench.trajectory import ENDS, Flags, StepBatch
 
 _KNOWN = sum(Flags)
 _LARGEST_FRAME = 4096  # pixels along an axis

@@ -39,8 +39,9 @@ from typing import Any, Literal, NamedTuple, Protocol, runtime_checkable
 import numpy as np
 import numpy.typing as npt
 
+from workbench.environment_spec import ActionSpec, EnvironmentSpec
 from workbench.errors import EnvironmentFailed, ShapeMismatch
-from workbench.trajectory import ENDS, ActionSpec, EnvironmentSpec, Flags, StepBatch
+from workbench.trajectory import ENDS, Flags, StepBatch
 
 Array = npt.NDArray[Any]
 Show = Literal["endings", "frames"] | None  # what an environment keeps for people to see; frames: endings as well

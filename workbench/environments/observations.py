@@ -7,7 +7,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from workbench.trajectory import Array, EnvironmentSpec, Part
+from workbench.environment_spec import EnvironmentSpec, Part
+from workbench.trajectory import Array
 
 Observation = Array | dict[str, Array]
 

@@ -12,7 +12,8 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 from PIL import Image, ImageDraw
 
-from workbench.trajectory import Array, EnvironmentSpec
+from workbench.environment_spec import EnvironmentSpec
+from workbench.trajectory import Array
 
 Role = Literal["line", "data", "mark"]  # ground and outlines; the moving body; its moving part, or the goal
 _COLOURS: dict[Role, str] = {"line": "#808080", "data": "#0072b2", "mark": "#d55e00"}

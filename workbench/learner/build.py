@@ -13,6 +13,7 @@ from workbench.checkpoints import Checkpoint
 from workbench.checkpoints.checkpoint import OWN_NETWORK
 from workbench.config import chosen, hardware
 from workbench.config.own_algorithm import check_described
+from workbench.environment_spec import EnvironmentSpec
 from workbench.environments.adapters.code_by_value import load_factory
 from workbench.environments.adapters.wrapping import Factory
 from workbench.learner.devices.choose import choose, for_inference
@@ -37,7 +38,6 @@ from workbench.replay.assembler import UnrollAssembler
 from workbench.replay.demonstration_file import Recorded
 from workbench.replay.unroll_fields import UnrollLayout
 from workbench.rundir import RunDirectory
-from workbench.trajectory import EnvironmentSpec
 
 Newest = Callable[[], tuple[Checkpoint | None, list[str]]]
 

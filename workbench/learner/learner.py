@@ -15,6 +15,7 @@ import traceback
 from collections.abc import Callable
 from functools import partial
 
+from workbench.environment_spec import EnvironmentSpec
 from workbench.errors import ConnectionLost, WorkbenchError
 from workbench.learner.build import Builder
 from workbench.learner.calls import LeaderCalls, MemberCalls
@@ -32,7 +33,6 @@ from workbench.learner.training.data_parallel import Alone, Group, Learners
 from workbench.learner.training.exact_resume import ExactResume, Schedule
 from workbench.learner.training.loop import POLL_S, TrainingLoop
 from workbench.rundir import RunDirectory
-from workbench.trajectory import EnvironmentSpec
 from workbench.wire import handover
 from workbench.wire.endpoints import learner_name, serve_run
 from workbench.wire.messages import Hello

@@ -10,6 +10,7 @@ import time
 from dataclasses import dataclass
 
 from workbench.config import RunConfig
+from workbench.environment_spec import EnvironmentSpec
 from workbench.learner.devices.device import Device
 from workbench.learner.inference.batcher import Batcher
 from workbench.learner.inference.inference import Inference
@@ -18,7 +19,6 @@ from workbench.learner.training.data_parallel import Learners
 from workbench.learner.training.trainer import Trainer
 from workbench.metrics import Progress
 from workbench.replay.batch_source import Experience
-from workbench.trajectory import EnvironmentSpec
 
 
 @dataclass(frozen=True)

@@ -10,11 +10,11 @@ from torch import Tensor, nn
 
 from workbench.algorithms.distributions import distribution_of
 from workbench.algorithms.interface import PolicyCriticsOutput, State
+from workbench.environment_spec import ActionSpec
 from workbench.networks.lstm import ResettingLSTM, WithMemory
 from workbench.networks.normalization import Observation
 from workbench.networks.policy_value import POLICY_GAIN, Torso, rows_of
 from workbench.networks.torsos import SQRT2, orthogonal
-from workbench.trajectory import ActionSpec
 
 
 class Critics(nn.Module):

@@ -12,7 +12,7 @@ from torch import Tensor, nn
 
 from workbench.algorithms.interface import State
 from workbench.algorithms.running_statistics import Peers, RunningStatistics
-from workbench.trajectory import EnvironmentSpec, Part
+from workbench.environment_spec import EnvironmentSpec, Part
 
 Observation = Tensor | dict[str, Tensor]
 

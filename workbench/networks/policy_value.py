@@ -10,11 +10,11 @@ from torch import Tensor, nn
 from workbench.algorithms.distributions import distribution_of
 from workbench.algorithms.interface import PolicyValueOutput, State
 from workbench.algorithms.popart import PopArtValue
+from workbench.environment_spec import ActionSpec
 from workbench.errors import InvalidInput
 from workbench.networks.lstm import ResettingLSTM, WithMemory
 from workbench.networks.normalization import Observation
 from workbench.networks.torsos import orthogonal
-from workbench.trajectory import ActionSpec
 
 POLICY_GAIN = 0.01  # a nearly uniform first policy (arXiv 2006.05990, section 3.2)
 

@@ -18,6 +18,7 @@ from workbench.algorithms.interface import (
     QValueOutput,
     State,
 )
+from workbench.environment_spec import EnvironmentSpec
 from workbench.errors import NetworkFailed, UnknownName
 from workbench.networks.actor_critics import ActorCritics
 from workbench.networks.dueling import DuelingNetwork
@@ -34,7 +35,6 @@ from workbench.networks.torsos import (
     nature,
     small_cnn,
 )
-from workbench.trajectory import EnvironmentSpec
 
 NetworkFactory = Callable[[EnvironmentSpec], nn.Module]
 

@@ -8,8 +8,9 @@ from typing import Any
 import numpy as np
 from PIL import Image, ImageDraw
 
+from workbench.environment_spec import ActionSpec
 from workbench.playing.action_words import groups, split
-from workbench.trajectory import ActionSpec, Array
+from workbench.trajectory import Array
 
 _BAR, _CHOSEN, _GREY = (42, 128, 196, 255), (213, 94, 0, 255), (138, 143, 152, 255)  # visible on black and on white
 _MARK_PX = 3  # half the size of a dot

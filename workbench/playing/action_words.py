@@ -8,8 +8,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from workbench.environment_spec import ActionSpec
 from workbench.errors import InvalidInput, UnknownName
-from workbench.trajectory import ActionSpec, Array
+from workbench.trajectory import Array
 
 _NOUNS = {"multi_discrete": "part", "bernoulli": "switch", "tanh_normal": "number"}
 _MOST_NAMED = 4

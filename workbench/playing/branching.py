@@ -17,6 +17,7 @@ import numpy as np
 
 from workbench.checkpoints.checkpoint import META, digest
 from workbench.config import Setting
+from workbench.environment_spec import EnvironmentSpec
 from workbench.environments import observations
 from workbench.environments.contract import checked_actions
 from workbench.errors import InvalidInput, ShapeMismatch, StorageFailed, UnknownName
@@ -27,7 +28,7 @@ from workbench.playing.observation_edit import change_of, in_words
 from workbench.rundir import RunDirectory
 from workbench.rundir.files import check_unlinked
 from workbench.running.choosing import to_play
-from workbench.trajectory import Array, EnvironmentSpec
+from workbench.trajectory import Array
 
 if TYPE_CHECKING:
     from workbench.playing.rollout import Rollout

@@ -13,9 +13,10 @@ from typing import Any
 import numpy as np
 
 from workbench.config import Setting
+from workbench.environment_spec import Part
 from workbench.environments import observations
 from workbench.errors import InvalidInput, UnknownName, WrongType
-from workbench.trajectory import Array, Part
+from workbench.trajectory import Array
 
 GREY = 128
 _PICTURE = ("occlude", "shade")

@@ -14,7 +14,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
-from workbench.trajectory import ActionSpec, EnvironmentSpec, NativeSpace
+from workbench.environment_spec import ActionSpec, EnvironmentSpec, NativeSpace
 
 TRAINING_ONLY = ("features",)  # outputs that nobody needs to act
 KINDS = {"categorical": "one choice: x are logits, or values", "multi_discrete": "several choices: x are their logits",

@@ -18,13 +18,14 @@ from typing import Any
 import numpy as np
 
 from workbench import imports
+from workbench.environment_spec import ActionSpec, Part
 from workbench.environments import observations
 from workbench.errors import InvalidInput, StorageFailed, checked_arguments
 from workbench.playing import branching, film, store
 from workbench.playing.store import BranchPoint, StoredFrames
 from workbench.rundir import RunDirectory
 from workbench.tables import counted, plain
-from workbench.trajectory import ActionSpec, Array, Part
+from workbench.trajectory import Array
 
 _RECORDED = (
     "environment", "algorithm", "checkpoint_frames", "seed", "greedy", "terminated", "truncated", "fps", "note",

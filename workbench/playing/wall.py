@@ -12,13 +12,14 @@ from typing import Any
 
 import numpy as np
 
+from workbench.environment_spec import EnvironmentSpec
 from workbench.environments import observations
 from workbench.environments.sketches import Sketch, sketch_of
 from workbench.errors import InvalidInput, RunNotAlive, RunNotFound, WorkbenchError
 from workbench.playing.action_words import in_words
 from workbench.playing.watch import LOOK_S, why_nothing
 from workbench.running.connection import Control
-from workbench.trajectory import Array, EnvironmentSpec
+from workbench.trajectory import Array
 from workbench.wire import columns
 
 MOST = 64  # environments

@@ -13,13 +13,14 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
+from workbench.environment_spec import ActionSpec, EnvironmentSpec, Part
 from workbench.environments import observations
 from workbench.environments.observations import MOST_ENTRIES
 from workbench.environments.sketches import Sketch, sketch_of
 from workbench.errors import RunNotAlive, RunNotFound, WorkbenchError
 from workbench.rundir import BY_HAND
 from workbench.running.connection import Control
-from workbench.trajectory import ActionSpec, Array, EnvironmentSpec, Part
+from workbench.trajectory import Array
 from workbench.wire import columns
 
 LOOK_S = 10.0  # longest wait for an answer

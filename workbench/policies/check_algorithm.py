@@ -26,12 +26,13 @@ from workbench.algorithms.rate_factors import RateFactors
 from workbench.algorithms.returned import is_tensor, rule, said_of
 from workbench.config import ALGORITHMS, LearningConfig, ReplayConfig, RunConfig, settings
 from workbench.config.own_algorithm import named_algorithm, near_misses, varied
+from workbench.environment_spec import EnvironmentSpec
 from workbench.errors import AlgorithmFailed, InvalidInput, WorkbenchError
 from workbench.metrics.meanings import METRICS
 from workbench.networks import NetworkFactory
 from workbench.networks.normalization import undecorated
 from workbench.replay.unroll_fields import UnrollLayout
-from workbench.trajectory import NO_DISCOUNT, Array, EnvironmentSpec, Flags, Unroll
+from workbench.trajectory import NO_DISCOUNT, Array, Flags, Unroll
 
 _ROWS, _STEPS = 3, 5
 _FEW = {"batch_size": _ROWS, "unroll_length": _STEPS, "burn_in": 2, "lstm_size": 8, "dueling_size": 8, "critic_size": 8}

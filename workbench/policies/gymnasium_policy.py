@@ -10,12 +10,13 @@ from typing import Any
 import numpy as np
 
 from workbench.checkpoints import Checkpoint
+from workbench.environment_spec import EnvironmentSpec
 from workbench.environments.adapters import minigrid
 from workbench.environments.adapters.action_spaces import actions_of, each_of
 from workbench.environments.adapters.spaces import layout_of, spec_of
 from workbench.errors import InvalidInput, NamesNearest, ShapeMismatch
 from workbench.policies.player import Player, load_policy
-from workbench.trajectory import Array, EnvironmentSpec, Flags, StepBatch
+from workbench.trajectory import Array, Flags, StepBatch
 
 
 class Policy(NamesNearest):

@@ -20,12 +20,13 @@ from workbench.algorithms.interface import State
 from workbench.algorithms.own_code import act
 from workbench.checkpoints import Checkpoint
 from workbench.config import LearningConfig
+from workbench.environment_spec import EnvironmentSpec
 from workbench.environments.adapters.code_by_value import load_factory
 from workbench.environments.contract import Show, VectorEnvironment
 from workbench.errors import AlgorithmFailed, CheckpointCorrupt, NetworkFailed, ShapeMismatch, WorkbenchError, record_of
 from workbench.policies import frozen_opponent, roles
 from workbench.rundir import around, code_beside, sealed
-from workbench.trajectory import Array, EnvironmentSpec, StepBatch
+from workbench.trajectory import Array, StepBatch
 
 
 @dataclass(frozen=True)

@@ -13,8 +13,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from workbench.config import RunConfig
+from workbench.environment_spec import EnvironmentSpec
 from workbench.errors import OutOfBounds
-from workbench.trajectory import Array, EnvironmentSpec
+from workbench.trajectory import Array
 
 
 @dataclass(frozen=True)

@@ -27,9 +27,10 @@ from typing import IO, Any, NamedTuple
 import numpy as np
 
 from workbench.checkpoints import tensorfile
+from workbench.environment_spec import EnvironmentSpec
 from workbench.errors import InvalidInput, StorageFailed
 from workbench.rundir.files import opened
-from workbench.trajectory import ENDS, Array, EnvironmentSpec, Flags
+from workbench.trajectory import ENDS, Array, Flags
 
 _SPACES = {"parts": "observations with the parts", "observation_shape": "observations of shape",
            "observation_dtype": "observations of type", "actions": "actions",

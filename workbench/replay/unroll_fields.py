@@ -7,7 +7,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from workbench.trajectory import EnvironmentSpec, FieldSpec, Steps, Unrolled, unroll_axis
+from workbench.environment_spec import EnvironmentSpec
+from workbench.trajectory import FieldSpec, Steps, Unrolled, unroll_axis
 
 _STEPS_PER_FINAL = 50
 

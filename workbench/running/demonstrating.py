@@ -12,10 +12,11 @@ import numpy as np
 
 from workbench import rundir
 from workbench.config import ALGORITHMS, DemonstrationsConfig, RunConfig
+from workbench.environment_spec import EnvironmentSpec
 from workbench.errors import InvalidInput, UnknownName
 from workbench.replay import demonstration_file
 from workbench.replay.demonstration_file import Demonstration
-from workbench.trajectory import Array, EnvironmentSpec, Flags
+from workbench.trajectory import Array, Flags
 
 if TYPE_CHECKING:
     from workbench.playing.rollout import Rollout

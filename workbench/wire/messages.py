@@ -23,8 +23,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from workbench.environment_spec import ActionSpec, EnvironmentSpec
 from workbench.errors import ShapeMismatch
-from workbench.trajectory import ActionSpec, Array, EnvironmentSpec, FieldSpec, StepBatch
+from workbench.trajectory import Array, FieldSpec, StepBatch
 
 PROTOCOL = 2
 _REQUEST = struct.Struct("<4sHHIIff")  # magic, group, K, N, first environment, stepping s, round trip s

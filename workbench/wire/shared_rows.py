@@ -17,8 +17,9 @@ import time
 
 import numpy as np
 
+from workbench.environment_spec import EnvironmentSpec
 from workbench.errors import ShapeMismatch
-from workbench.trajectory import Array, EnvironmentSpec, FieldSpec, StepBatch
+from workbench.trajectory import Array, FieldSpec, StepBatch
 from workbench.wire.messages import STEP_HEADER_BYTES, GroupActions, GroupStep, StepHeader
 
 LARGEST_PACKET = 256  # bytes of a header, as it is read

@@ -10,7 +10,8 @@ from workbench.algorithms.bc import targets
 from workbench.algorithms.bc.config import BCConfig
 from workbench.algorithms.frame_stacking import stack_frames
 from workbench.algorithms.interface import Algorithm, Loss, Network, PolicyValueOutput
-from workbench.trajectory import NO_DISCOUNT, EnvironmentSpec, Flags
+from workbench.environment_spec import EnvironmentSpec
+from workbench.trajectory import NO_DISCOUNT, Flags
 
 
 class BC(Algorithm):

@@ -22,7 +22,8 @@ from workbench.algorithms.interface import Algorithm, Heads, Loss, Network, Outl
 from workbench.algorithms.r2d2 import targets
 from workbench.algorithms.r2d2.config import R2D2Config
 from workbench.algorithms.target_network import TargetNetwork
-from workbench.trajectory import NO_DISCOUNT, Array, EnvironmentSpec, FieldSpec, Flags, Unroll
+from workbench.environment_spec import EnvironmentSpec
+from workbench.trajectory import NO_DISCOUNT, Array, FieldSpec, Flags, Unroll
 
 
 class R2D2(Algorithm):

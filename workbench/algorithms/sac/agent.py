@@ -23,8 +23,9 @@ from workbench.algorithms.interface import Algorithm, Heads, Loss, Network, Poli
 from workbench.algorithms.sac import targets
 from workbench.algorithms.sac.config import SACConfig
 from workbench.algorithms.target_network import TargetNetwork
+from workbench.environment_spec import EnvironmentSpec
 from workbench.errors import NetworkFailed
-from workbench.trajectory import EnvironmentSpec, FieldSpec
+from workbench.trajectory import FieldSpec
 
 
 class SAC(Algorithm):

@@ -15,7 +15,7 @@ from workbench.algorithms.batch import Batch
 from workbench.algorithms.interface import Loss, Network, PolicyValueOutput
 from workbench.algorithms.vmpo import targets
 from workbench.algorithms.vmpo.config import VMPOConfig
-from workbench.trajectory import EnvironmentSpec
+from workbench.environment_spec import EnvironmentSpec
 
 _SMALLEST = 1e-8  # multiplier, as in the paper
 

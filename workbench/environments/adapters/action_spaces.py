@@ -17,9 +17,9 @@ from typing import Any
 
 import numpy as np
 
+from workbench.environment_spec import ActionSpec, NativeSpace
 from workbench.environments.contract import Array
 from workbench.errors import ShapeMismatch
-from workbench.trajectory import ActionSpec, NativeSpace
 
 # From checked actions [N, *action] to the environment's: [N, *space.shape], or dicts and tuples of such arrays.
 ToNative = Callable[[Array], Any]

@@ -13,12 +13,12 @@ import inspect
 from collections.abc import Callable
 from typing import Any, cast
 
+from workbench.environment_spec import EnvironmentSpec
 from workbench.environments.adapters.batched_vector import NativeVector, is_pool
 from workbench.environments.adapters.guarded_calls import called
 from workbench.environments.adapters.gymnasium_vector import GymnasiumVector
 from workbench.environments.contract import Show, VectorEnvironment, seeds_of
 from workbench.errors import InvalidInput, OutOfBounds
-from workbench.trajectory import EnvironmentSpec
 
 
 def vector_of(

@@ -10,10 +10,10 @@ from typing import Any
 
 import numpy as np
 
+from workbench.environment_spec import EnvironmentSpec
 from workbench.environments.contract import Array
 from workbench.environments.observations import picture_of
 from workbench.errors import EnvironmentFailed, MissingPackage, WorkbenchError
-from workbench.trajectory import EnvironmentSpec
 
 Index = int | None  # of an environment in a message; None if a whole vector failed
 

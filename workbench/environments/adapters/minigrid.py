@@ -19,10 +19,10 @@ from typing import Any
 
 import numpy as np
 
+from workbench.environment_spec import Part
 from workbench.environments.adapters.spaces import Layout, Member, packed
 from workbench.environments.adapters.spaces import layout_of as layout_of_space
 from workbench.environments.contract import Array
-from workbench.trajectory import Part
 
 CHOICES = (11, 6, 3)  # objects, colours, states
 

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from itertools import chain
 from typing import Any
 
-from workbench.trajectory import ActionPart, ActionSpec
+from workbench.environment_spec import ActionPart, ActionSpec
 
 _FPS = 15.0  # steps per second without a `render_fps`; Atari's rate at 4 frames a step
 

@@ -24,9 +24,9 @@ from typing import Any
 
 import numpy as np
 
+from workbench.environment_spec import ActionSpec, EnvironmentSpec, Part
 from workbench.environments.contract import Array
 from workbench.errors import ShapeMismatch
-from workbench.trajectory import ActionSpec, EnvironmentSpec, Part
 
 _SUPPORTED = (
     "Supported are Box, Discrete, MultiDiscrete, MultiBinary, and Dict and Tuple of them; images are uint8 or bool "

@@ -25,6 +25,7 @@ from typing import Any
 
 import numpy as np
 
+from workbench.environment_spec import EnvironmentSpec
 from workbench.environments.atari.vector import (
     FRAME_STACK,
     FRAMES_PER_STEP,
@@ -36,7 +37,7 @@ from workbench.environments.contract import Array, Ending, WithEndings, checked_
 from workbench.environments.observations import area_matrix
 from workbench.errors import InvalidInput
 from workbench.rundir.files import content
-from workbench.trajectory import CUT_OFF_FLAGS, ENDED_FLAGS, EnvironmentSpec, StepBatch
+from workbench.trajectory import CUT_OFF_FLAGS, ENDED_FLAGS, StepBatch
 
 ALL_ACTIONS = 18  # of the joystick
 _LARGEST = 2**28  # bytes

@@ -23,11 +23,12 @@ import numpy as np
 
 from workbench.config import setting, settings
 from workbench.config.settings import check_known, validate
+from workbench.environment_spec import EnvironmentSpec
 from workbench.environments.atari.colour_screens import ColourScreens, screen_size
 from workbench.environments.contract import Array, Ending, Show, WithEndings, checked_actions, first_step, seeds_of
 from workbench.environments.observations import picture_of
 from workbench.errors import InvalidInput
-from workbench.trajectory import CUT_OFF_FLAGS, ENDED_FLAGS, EnvironmentSpec, Flags, StepBatch
+from workbench.trajectory import CUT_OFF_FLAGS, ENDED_FLAGS, Flags, StepBatch
 
 FRAMES_PER_STEP = 4
 FRAME_STACK = 4  # Mnih et al. 2015

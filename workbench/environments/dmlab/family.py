@@ -22,6 +22,7 @@ import numpy as np
 
 from workbench.config import setting
 from workbench.config.settings import check_known, validate
+from workbench.environment_spec import EnvironmentSpec, Part
 from workbench.environments.adapters.guarded_calls import broken, called, close_all, raised
 from workbench.environments.contract import Array, Ending, Show, WithEndings, checked_actions, first_step, seeds_of
 from workbench.environments.dmlab.level_cache import LevelCache
@@ -36,7 +37,7 @@ from workbench.environments.dmlab.levels import (
     words_as_bits,
 )
 from workbench.errors import UnknownName
-from workbench.trajectory import ENDED_FLAGS, EnvironmentSpec, Part, StepBatch
+from workbench.trajectory import ENDED_FLAGS, StepBatch
 
 FRAMES_PER_SECOND = 60
 _EVALUATION_SEED = 0x600D5EED  # SEED's and IMPALA's `mixerSeed` for levels outside training

@@ -12,10 +12,10 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from workbench import imports
+from workbench.environment_spec import Part
 from workbench.environments.contract import Array
 from workbench.environments.football.planes import PLANES, packed
 from workbench.errors import EnvironmentFailed
-from workbench.trajectory import Part
 
 _SEEDS = 2_000_000_001  # of the engine: gfootball's scenario builder draws from [0, 2e9]
 _FIRST_NUMBER = 2  # envpool's games count from here: making one counts as a game

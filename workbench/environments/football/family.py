@@ -15,6 +15,7 @@ from typing import Any
 from workbench import imports
 from workbench.config import setting, settings
 from workbench.config.settings import check_known, validate
+from workbench.environment_spec import EnvironmentSpec, Part
 from workbench.environments.contract import Show, VectorEnvironment
 from workbench.environments.football.engine import EngineGames, Setup
 from workbench.environments.football.planes import PLANES
@@ -22,7 +23,6 @@ from workbench.environments.football.pool import EnvpoolGames
 from workbench.environments.football.screen import Screen
 from workbench.environments.football.vector import ACTIONS, FootballVector, Games
 from workbench.errors import MissingPackage, OutOfBounds, UnknownName
-from workbench.trajectory import EnvironmentSpec, Part
 
 PREFIX = "football/"
 _INSTALL = {"envpool": ("football",), "gfootball": ("football-engine", "--no-build-isolation")}  # docs/environments.md

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import numpy as np
 
+from workbench.environment_spec import Part
 from workbench.environments.contract import Array
 from workbench.environments.observations import decode
-from workbench.trajectory import Part
 
 PLANES = Part("", (4, 72, 96), "bits")
 _CHANNEL = np.array([1, 1 << 8, 1 << 16, 1 << 24], "<u4")[:, None]  # its byte of a pixel read as one number

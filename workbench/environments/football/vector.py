@@ -11,12 +11,13 @@ from typing import Protocol
 
 import numpy as np
 
+from workbench.environment_spec import EnvironmentSpec
 from workbench.environments.adapters.guarded_calls import called
 from workbench.environments.contract import Array, Ending, Show, WithEndings, checked_actions, first_step, seeds_of
 from workbench.environments.football.engine import GameStep
 from workbench.environments.football.planes import PLANES, picture
 from workbench.environments.football.screen import Screen
-from workbench.trajectory import CUT_OFF_FLAGS, ENDED_FLAGS, EnvironmentSpec, StepBatch
+from workbench.trajectory import CUT_OFF_FLAGS, ENDED_FLAGS, StepBatch
 
 STEPS_PER_SECOND = 10.0  # of play: ten steps of physics, 10 ms each
 ACTIONS = (

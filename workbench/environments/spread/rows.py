@@ -9,8 +9,9 @@ from math import prod
 
 import numpy as np
 
+from workbench.environment_spec import EnvironmentSpec
 from workbench.environments.contract import Array
-from workbench.trajectory import EnvironmentSpec, StepBatch
+from workbench.trajectory import StepBatch
 
 STEP, RESET, FRAME, LAST_FRAME, LAST_OBSERVATION = (bytes([number]) for number in range(5))  # commands
 DONE, FAILED = b"\0", b"\1"  # first byte of an answer; a value, or an error as JSON, follows

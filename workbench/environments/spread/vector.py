@@ -20,6 +20,7 @@ import multiprocess
 import numpy as np
 from multiprocess import reduction
 
+from workbench.environment_spec import EnvironmentSpec
 from workbench.environments.adapters import code_by_value
 from workbench.environments.contract import Array, Ending, Show, checked_actions, seeds_of
 from workbench.environments.spread.rows import (
@@ -35,7 +36,7 @@ from workbench.environments.spread.rows import (
 from workbench.environments.spread.worker import main
 from workbench.errors import EnvironmentFailed, ShapeMismatch, WorkbenchError, by_name
 from workbench.tables import exit_words
-from workbench.trajectory import EnvironmentSpec, Flags, StepBatch
+from workbench.trajectory import Flags, StepBatch
 
 _CLOSE_S = 5.0  # for environments to close
 

@@ -11,12 +11,13 @@ from typing import Any
 import numpy as np
 from multiprocess import reduction
 
+from workbench.environment_spec import EnvironmentSpec
 from workbench.environments.adapters import code_by_value, sent_modules
 from workbench.environments.adapters.adapt import check_spreadable, vector_of
 from workbench.environments.adapters.gymnasium_vector import GymnasiumVector
 from workbench.environments.spread import rows as spread_rows
 from workbench.errors import WorkbenchError, record_of
-from workbench.trajectory import EnvironmentSpec, StepBatch
+from workbench.trajectory import StepBatch
 
 _PR_SET_PDEATHSIG = 1
 

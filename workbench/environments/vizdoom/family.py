@@ -20,13 +20,14 @@ from typing import Any
 import numpy as np
 
 from workbench.config.settings import check_known
+from workbench.environment_spec import EnvironmentSpec
 from workbench.environments.adapters.guarded_calls import called, close_all, raised
 from workbench.environments.contract import Array, Ending, Show, WithEndings, checked_actions, first_step, seeds_of
 from workbench.environments.vizdoom.area_average import shrinking
 from workbench.environments.vizdoom.game import SCREEN, MatchOptions, VizdoomGame, VizdoomOptions, game_of
 from workbench.environments.vizdoom.scenarios import SCENARIOS, Scenario
 from workbench.errors import UnknownName
-from workbench.trajectory import EnvironmentSpec, Flags, StepBatch
+from workbench.trajectory import Flags, StepBatch
 
 FRAMES_PER_SECOND = 35
 

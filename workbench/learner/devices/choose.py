@@ -8,11 +8,11 @@ import torch
 from packaging.version import Version
 
 from workbench.config import RunConfig, chosen, hardware
+from workbench.environment_spec import EnvironmentSpec
 from workbench.errors import OutOfBounds
 from workbench.learner.devices.compiled_graphs import CompiledGraphs
 from workbench.learner.devices.device import Device
 from workbench.learner.devices.recording import to_log
-from workbench.trajectory import EnvironmentSpec
 
 _FIRST_THAT_RECORDS = (2, 11)  # torch
 

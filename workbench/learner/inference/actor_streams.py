@@ -18,10 +18,10 @@ from functools import partial
 
 import numpy as np
 
+from workbench.environment_spec import EnvironmentSpec
 from workbench.errors import ConnectionLost, ShapeMismatch, WorkbenchError
 from workbench.learner.inference.batcher import Batcher, Request
 from workbench.learner.metrics.meters import Meters
-from workbench.trajectory import EnvironmentSpec
 from workbench.wire import grpc, shared_rows
 from workbench.wire.handover import MOST_GROUPS, Handover
 from workbench.wire.messages import GroupActions, GroupStep, Hello, Welcome, names_in

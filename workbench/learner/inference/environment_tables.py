@@ -21,10 +21,11 @@ from workbench.algorithms.frame_stacking import (
     push_words_in_place,
 )
 from workbench.algorithms.interface import State
+from workbench.environment_spec import EnvironmentSpec
 from workbench.learner.devices.device import Device
 from workbench.learner.inference.frame_table import FrameTable
 from workbench.replay.assembler import grown
-from workbench.trajectory import Array, EnvironmentSpec, StepBatch
+from workbench.trajectory import Array, StepBatch
 
 # A network's observation, previous action, reward, start and state.
 Inputs = tuple[Tensor, Tensor, Tensor, Tensor, State]

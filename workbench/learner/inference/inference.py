@@ -19,6 +19,7 @@ from workbench.algorithms.distributions import distribution_of
 from workbench.algorithms.interface import DISCOUNTED_RETURN, Algorithm, NetworkOutput, Roles, State
 from workbench.algorithms.own_code import act
 from workbench.config import RunConfig
+from workbench.environment_spec import EnvironmentSpec
 from workbench.learner.devices.device import Device
 from workbench.learner.inference.batcher import Batcher, Request
 from workbench.learner.inference.discounted_returns import DiscountedReturns
@@ -34,7 +35,7 @@ from workbench.metrics.writer import Episode
 from workbench.policies.roles import RoleTable
 from workbench.replay.assembler import UnrollAssembler, grown
 from workbench.replay.queue import UnrollQueue
-from workbench.trajectory import ENDS, Array, EnvironmentSpec, Flags, StepBatch, Steps, Unroll
+from workbench.trajectory import ENDS, Array, Flags, StepBatch, Steps, Unroll
 from workbench.wire.messages import GroupActions
 
 Forward = tuple[NetworkOutput, State, torch.Tensor, dict[str, torch.Tensor]]  # the last two: actions, behaviour

@@ -10,10 +10,11 @@ import torch
 from workbench.algorithms.own_code import own_code
 from workbench.checkpoints import Checkpoint
 from workbench.config import WEIGHT_FIELDS, RunConfig
+from workbench.environment_spec import EnvironmentSpec
 from workbench.errors import CheckpointCorrupt, ShapeMismatch
 from workbench.learner.training.trainer import Trainer
 from workbench.metrics import Progress
-from workbench.trajectory import Array, EnvironmentSpec
+from workbench.trajectory import Array
 
 
 @dataclass(frozen=True)

@@ -13,6 +13,7 @@ from typing import Any
 from workbench import environments, imports, rundir
 from workbench.checkpoints import Checkpoint
 from workbench.config import Setting
+from workbench.environment_spec import EnvironmentSpec
 from workbench.errors import InvalidInput, RunNotFound, UnknownName, WorkbenchError
 from workbench.playing import action_words, store, worker_process
 from workbench.playing.by_hand.game_process import GameProcess
@@ -26,7 +27,6 @@ from workbench.running.choosing import to_play
 from workbench.running.handle import Run
 from workbench.running.starting import label_of, stem_of
 from workbench.tables import plain
-from workbench.trajectory import EnvironmentSpec
 
 Action = int | list[int] | list[float]
 

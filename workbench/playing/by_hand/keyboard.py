@@ -15,10 +15,10 @@ from typing import Any
 
 import numpy as np
 
+from workbench.environment_spec import EnvironmentSpec
 from workbench.environments.contract import checked_actions
 from workbench.errors import InvalidInput, ShapeMismatch
 from workbench.playing import action_words
-from workbench.trajectory import EnvironmentSpec
 
 Action = Any  # a number, or a list of one for each part
 

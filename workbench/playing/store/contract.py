@@ -8,8 +8,9 @@ from typing import Any
 
 import numpy as np
 
+from workbench.environment_spec import ActionSpec, EnvironmentSpec
 from workbench.rundir.files import check_fields
-from workbench.trajectory import ActionSpec, Array, EnvironmentSpec
+from workbench.trajectory import Array
 
 _FIELDS: dict[str, tuple[type, ...]] = {
     "environment": (str,), "algorithm": (str,), "checkpoint": (str,), "checkpoint_frames": (int,), "seed": (int,),

@@ -21,10 +21,11 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from workbench.algorithms import NetworkOutput
+from workbench.environment_spec import EnvironmentSpec, Part
 from workbench.errors import InvalidInput, NetworkFailed
 from workbench.networks.normalization import Observed, output_of
 from workbench.policies.player import Player
-from workbench.trajectory import Array, EnvironmentSpec, Part
+from workbench.trajectory import Array
 
 GRID = 12  # patches along each side; the paper has 16, at 1.8 times the time
 _PAPER_SIZE_PX, _PAPER_BLUR_PX, _PAPER_PATCH_PX = 80, 3.0, 5.0  # σ of both on its 80 x 80 images

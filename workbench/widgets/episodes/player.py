@@ -17,6 +17,7 @@ import anywidget
 import numpy as np
 import traitlets
 
+from workbench.environment_spec import ActionSpec
 from workbench.environments import observations
 from workbench.environments.observations import Drawable
 from workbench.errors import InvalidInput
@@ -26,7 +27,7 @@ from workbench.playing.rollout import Rollout
 from workbench.playing.store import BranchPoint
 from workbench.rundir.files import free_path
 from workbench.tables import number
-from workbench.trajectory import ActionSpec, Array
+from workbench.trajectory import Array
 from workbench.widgets.episodes import filmstrip
 from workbench.widgets.episodes.filmstrip import StripFrame
 from workbench.widgets.episodes.what_if import WhatIf, reason_against
