@@ -265,17 +265,15 @@ def nowhere(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("workbench.launchers.by_name", lambda name: Nowhere())
 
 
-def ended_r2d2_run(name: str = "replayed", **fields: Any) -> wb.Run:
+def ended_r2d2_run(name: str = "replayed", meta: dict[str, Any] | None = None, **fields: Any) -> wb.Run:
     """A stopped R2D2 run: a checkpoint without and one with a replay."""
     config = wb_config(total_frames=10_000, **fields)
     record = {"created": 1.0, "config": config, "state": "stopped", "supervisor_pid": None, "error": None}
     directory = rundir.create(name, record, code={"network.pkl": sealed.sealed("network.pkl", b"code")})
     groups = {name: {"a": np.arange(4.0)} for name in ("model", "optimizer", "algorithm", "rng", "replay")}
     for frames in (1000, 2000):
-        checkpoints.write(
-            directory.checkpoints, frames=frames, groups=groups, requested=False,
-            meta={"steps": 1, "updates": 1, "time_s": 1.0, "config": config, "network": "typed in a cell"},
-        )
+        more = {"steps": 1, "updates": 1, "time_s": 1.0, "config": config, "network": "typed in a cell", **(meta or {})}
+        checkpoints.write(directory.checkpoints, frames=frames, groups=groups, requested=False, meta=more)
     checkpoints.prune(directory.checkpoints, 5)
     return wb.attach(name)
 
@@ -352,6 +350,18 @@ def test_a_fork_of_a_finished_run_needs_more_frames(home: Path, nowhere: None) -
     with pytest.raises(InvalidInput, match=r"total_frames=2000 is reached already: .* begin at 2000 frames.*=4000\."):
         run.fork(total_frames=2000)
     assert started(run, total_frames=2001).config().total_frames == 2001
+
+
+@pytest.mark.parametrize(("target", "by"), [
+    ("target_return", "episode_return"), ("target_score", "episode_score"), ("target_score", "evaluation_score")])
+def test_a_fork_that_has_reached_its_target_needs_another(home: Path, nowhere: None, target: str, by: str) -> None:
+    reached = {"judged": {"by": by, "mean": 18.5, "episodes": 30}}
+    evaluating = {"evaluation_envs_per_actor": 1} if by.startswith("evaluation") else {}
+    run = ended_r2d2_run(meta=reached, **{target: 18.0}, **evaluating)
+    with pytest.raises(InvalidInput, match=rf"{target}=18 is reached .* a mean \w+ of 18.5. .*, or {target}=None"):
+        run.fork()
+    for other in (19.0, None):
+        assert started(run, **{target: other}).config().value(target) == other
 
 
 def test_a_run_without_a_good_checkpoint_cannot_be_forked(home: Path, nowhere: None) -> None:

@@ -17,12 +17,14 @@ from workbench import checkpoints, launchers, rundir
 from workbench.checkpoints import Checkpoint
 from workbench.config import REPLAY_S, WEIGHT_FIELDS, RunConfig, Setting, unknown_field
 from workbench.errors import InvalidInput, RunExists, RunNotAlive, UnknownName, nearest
+from workbench.metrics.status_facts import exact
 from workbench.replay import demonstration_file
 from workbench.rundir import RunDirectory, sealed
 from workbench.running import waiting
 from workbench.running.choosing import chosen_checkpoint, newest_checkpoint, run_and_checkpoint
 from workbench.running.connection import Control, stored_status
 from workbench.running.starting import check_name, created, moved_to, new_record, with_algorithm, with_opponent
+from workbench.supervisor import stopping_rules
 
 if TYPE_CHECKING:
     from workbench.running.handle import Run
@@ -56,6 +58,7 @@ def forked(
     code = sealed.every(run.directory.code, config, address=address, trust_code=sealed.TRUST.check(trust_code),
                         but=mended) | mended
     launchers.checked(place, config)
+    _check_target(config, source)
     if replay and not source.has_replay:
         raise InvalidInput(f"{source.path} has no replay. Fork without it, or from a checkpoint that holds it: "
                            "run.checkpoint(replay=True).")
@@ -162,3 +165,18 @@ def config_of_fork(before: RunConfig, changes: dict[str, Any], *, frames: int, r
         raise InvalidInput(f"total_frames={config.total_frames} is reached already: the fork would begin at {frames} "
                            f"frames. Give more: total_frames={2 * frames}.")
     return config
+
+
+def _check_target(config: RunConfig, source: Checkpoint) -> None:
+    """Raises InvalidInput where the means of the checkpoint would finish the fork at once."""
+    if (judged := checkpoints.standing(source)) is None:
+        return
+    means = {judged.by: judged.mean}
+    if not config.evaluating_per_actor and source.episode_return is not None:
+        means.setdefault("episode_return", source.episode_return)
+    for field in stopping_rules.TARGETS:
+        target, what = getattr(config, field), field.removeprefix("target_")
+        mean = next((mean for by, mean in means.items() if by.endswith(what)), None)
+        if target is not None and mean is not None and mean >= target:
+            raise InvalidInput(f"{field}={target:g} is reached already: the fork would begin with a mean {what} of "
+                               f"{exact(mean)}. Give another one, or {field}=None.")
