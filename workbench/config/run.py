@@ -332,10 +332,18 @@ _NO_FIELDS = {  # what other libraries have a field for, and what does it here
     "max_episode_steps": "environment_options={'max_episode_steps': 200} limits an environment of Gymnasium's, and "
     "wrappers=[lambda env: gymnasium.wrappers.TimeLimit(env, 200)] one of your own",
     "capture_video": "wb.rollout(run).save('film.mp4') films an episode of any checkpoint",
+    "frame_skip": "environment_options={'frame_skip': 4} is Atari's; a wrapper repeats actions elsewhere",
+    "env_id": "The environment is the first argument: wb.launch('CartPole-v1')",
+    "n_eval_episodes": "wb.evaluate(run, episodes=20) plays as many as you ask for, at any time",
+    "log_interval": "Metrics are recorded by themselves, and run.metrics('episode_return') reads them",
+    "framework": "PyTorch is the only one",
     "verbose": "progress=False is silent, and run.dashboard() shows the most",
 }
-_NO_FIELDS |= {"callbacks": _NO_FIELDS["callback"], "time_limit": _NO_FIELDS["max_episode_steps"],
-               "record_video": _NO_FIELDS["capture_video"], "log_dir": _NO_FIELDS["tensorboard_log"]}
+_NO_FIELDS |= {word: _NO_FIELDS[other] for other, words in {
+    "callback": ("callbacks",), "max_episode_steps": ("time_limit", "max_steps"), "capture_video": ("record_video",),
+    "tensorboard_log": ("log_dir",), "frame_skip": ("action_repeat", "frameskip"), "env_id": ("env", "env_name"),
+    "n_eval_episodes": ("evaluation_duration", "eval_episodes"), "log_interval": ("log_freq", "log_every"),
+}.items() for word in words}
 
 
 def check_network(name: object) -> None:
@@ -365,4 +373,6 @@ def _unknown_field(name: object, names: list[str], remedy: str, algorithm: str) 
         return UnknownName(f"unknown hyperparameter {name!r}. {_NO_FIELDS[str(name)]}.")
     if "steps" in str(name) and "total_frames" in meant:
         remedy = f"It counts frames: each step of an Atari game is four, unless frame_skip says otherwise. {remedy}"
+    if "batch_size" in meant:
+        remedy = f"It counts unrolls, each of unroll_length steps. {remedy}"
     return UnknownName.among("hyperparameter", name, names, remedy.rstrip(), SYNONYMS)
