@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 from gymnasium.spaces import Box, Dict, Discrete, Graph, MultiBinary, MultiDiscrete, Sequence, Text, Tuple
 
-from workbench.environment_spec import ActionSpec, EnvironmentSpec, Part
+from workbench.environment_spec import ActionSpec, EnvironmentSpec, NativeSpace, Part
 from workbench.environments import make
 from workbench.environments.adapters.action_spaces import actions_of, each_of
 from workbench.environments.adapters.spaces import layout_of
@@ -325,6 +325,7 @@ def spec(kind, sizes) -> EnvironmentSpec:
 
 PAIR = ActionSpec.mixed({"move": ActionSpec("categorical", (3,)), "throttle": ActionSpec("tanh_normal", (0, 0))})
 PAIRS = EnvironmentSpec("mine", (1,), "float32", PAIR.encoded_size, actions=PAIR)
+TORQUE = ActionSpec("tanh_normal", (0, 0), native=NativeSpace((2,), low=(-2.0, -2.0), high=(2.0, 2.0)))
 REFUSED = {
     "a mixed choice too large": (PAIRS, [[0, 0.5, 1], [3, 0, 0]], r"3 of part 'move' is not a whole number in \[0, 3"),
     "half a choice": (PAIRS, [[0.5, 0.5, 1], [2, 0, 0]], "0.5 of part 'move' is not a whole number"),
@@ -340,6 +341,9 @@ REFUSED = {
     "no bit": (spec("bernoulli", (2, 2)), [[0, 1], [1, 2]], r"action 2 of part 1 is not in \[0, 2\)"),
     "integers": (spec("tanh_normal", (0, 0)), [[0, 1], [1, 0]], r"floats of shape \[2, 2\], not int64"),
     "beyond 1": (spec("tanh_normal", (0, 0)), [[0, 0.5], [1.01, 0]], r"action 1.01 is not in \[-1, 1\]"),
+    "beyond 1, in the environment's own units": (
+        EnvironmentSpec("mine", (1,), "float32", TORQUE.encoded_size, actions=TORQUE), [[0, 0.5], [1.5, 0]],
+        r"action 1.5 is not in \[-1, 1\], which is stretched to the environment's own \[-2, 2\]\."),
     "NaN": (spec("tanh_normal", (0, 0)), [[0, 0.5], [np.nan, 0]], r"action nan is not in"),
     "too few": (spec("tanh_normal", (0, 0)), [[0.5, 0.5]], r"shape \[2, 2\], not float64 \[1, 2\]"),
 }

@@ -246,6 +246,8 @@ def test_a_scripted_expert_plays_a_class_and_sees_all_numbers_beside_the_picture
     assert kept is not None and (kept.steps, kept.episode_return, kept.environment) == (4, 2.0, "Drawn")
     with pytest.raises(InvalidInput, match="option of Drawn 'ends'. Did you mean 'end'"):
         wb.play(Drawn, environment_options={"ends": 4})
+    with pytest.raises(InvalidInput, match=r"is made already, and a game makes its own: wb.play\(Drawn\)"):
+        wb.play(Drawn())  # type: ignore[arg-type]
     with pytest.raises(InvalidInput, match="nobody plays in Drawn but you"):
         wb.play(Drawn, environment=Drawn)
 
@@ -274,11 +276,14 @@ def test_a_killed_game_of_a_class_goes_on_where_the_class_is_given(
 
 def test_a_wrong_action_is_named_and_changes_nothing(game: wb.Game) -> None:
     wrong: list[tuple[Any, str]] = [(2, r"action 2 is not in \[0, 2\)"), (0.5, "integers"), ("left", "integers"),
-                                    ([0, 1], "shape"), (True, "integers")]
+                                    (np.array([1]), r"has the shape \[1\], and an action here is one number"),
+                                    (True, "integers")]
     for action, said in wrong:
         with pytest.raises(ShapeMismatch, match=said):
             game.step(action)
         assert game.moment.step == 0
+    with pytest.raises(InvalidInput, match="<class .*Drawn'> is no action: give a number"):
+        game.step(Drawn)
     with pytest.raises(InvalidInput, match="'z' mean no action of CartPole-v1: ArrowLeft, a: left"):
         game.press("z")
 

@@ -156,7 +156,7 @@ def checked_actions(actions: Array, spec: EnvironmentSpec, num_envs: int) -> Arr
     if continuous:
         in_range = np.abs(actions) <= 1  # False for NaN
         if np.count_nonzero(in_range) != in_range.size:
-            raise ShapeMismatch(f"{spec.name}: action {actions[~in_range][0]} is not in [-1, 1].")
+            raise ShapeMismatch(f"{spec.name}: action {actions[~in_range][0]} is not in [-1, 1]{_stretched(spec)}.")
         return actions.astype(np.float32, copy=False)
     if action_spec.kind == "categorical" and min(listed := actions.tolist()) >= 0 and max(listed) < spec.num_actions:
         return actions.astype(np.int64, copy=False)  # a few numbers are checked sooner in a list
@@ -167,6 +167,12 @@ def checked_actions(actions: Array, spec: EnvironmentSpec, num_envs: int) -> Arr
         part = f" of part {position[1]}" if action_spec.shape else ""
         raise ShapeMismatch(f"{spec.name}: action {int(actions[position])}{part} is not in [0, {size}).")
     return actions.astype(np.int64, copy=False)
+
+
+def _stretched(spec: EnvironmentSpec) -> str:
+    """What becomes of numbers in [-1, 1], as the end of a sentence."""
+    bounds = sorted({f"[{low:g}, {high:g}]" for low, high in spec.action_bounds} - {"[-1, 1]"})
+    return f", which is stretched to the environment's own {' and '.join(bounds)}" if bounds else ""
 
 
 def _check_mixed(actions: Array, spec: EnvironmentSpec) -> None:

@@ -411,6 +411,9 @@ def _source(
     source: Checkpoint | Run | str | Path | Callable[..., Any], options: Mapping[str, Any], trust_code: bool
 ) -> Checkpoint | str:
     """The checkpoint, or the name of an environment. Raises InvalidInput."""
+    if not isinstance(source, type) and hasattr(source, "reset") and hasattr(source, "step"):
+        raise InvalidInput(f"{source!r:.100} is made already, and a game makes its own: "
+                           f"wb.play({label_of(type(source))}).")
     if callable(source):
         label = label_of(source)
         environments.check_options(label, options, source)
@@ -431,5 +434,8 @@ def _source(
 
 
 def _plain(action: Any) -> Any:
-    """An action as JSON data, also if it is a NumPy array."""
-    return action.tolist() if hasattr(action, "tolist") else action
+    """An action as JSON data, also if it is a NumPy array. Raises InvalidInput for what is no data."""
+    action = action.tolist() if hasattr(action, "tolist") else action
+    if not isinstance(action, int | float | list | tuple | str | None):
+        raise InvalidInput(f"action={action!r:.100} is no action: give a number, or an array of numbers.")
+    return action

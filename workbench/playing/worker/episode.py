@@ -17,7 +17,7 @@ import numpy as np
 from workbench.checkpoints import Checkpoint
 from workbench.environments import observations
 from workbench.environments.contract import checked_actions
-from workbench.errors import EnvironmentFailed, InvalidInput, StorageFailed
+from workbench.errors import EnvironmentFailed, InvalidInput, ShapeMismatch, StorageFailed
 from workbench.metrics.status import LONGEST_GAME
 from workbench.playing import store
 from workbench.playing.store import Journal, RolloutWriter, Step
@@ -89,7 +89,8 @@ class WorkerEpisode:
         if self.over:
             raise InvalidInput(f"the episode is over ({self.over}): restart() begins another one.")
         if action is None and isinstance(self._player, NoPlayer):
-            raise InvalidInput("there is no agent to choose an action: give one, or play a run or a checkpoint.")
+            raise InvalidInput("no action was given, and there is no agent to choose one. Give an action, or play a "
+                               "run or a checkpoint.")
         actions = zero_where_absent(self._step, self._chosen(action))
         thoughts, person = self._thoughts, action is not None
         step = self._stepped(actions)
@@ -118,6 +119,10 @@ class WorkerEpisode:
                 raise InvalidInput(f"action={action!r:.100} is no action: {error}.") from None
             if rows.dtype.kind == "f" and person_action.dtype.kind == "i":
                 person_action = person_action.astype(np.float32)
+            if person_action.shape != rows[0].shape:
+                expected = f"an array of shape {list(rows[0].shape)}" if rows[0].shape else "one number"
+                raise ShapeMismatch(f"action={action!r:.100} has the shape {list(person_action.shape)}, and an action "
+                                   f"here is {expected}.")
             rows[0] = checked_actions(person_action[None], self._stage.environment.spec, 1)[0]
             self._player.did(rows[0])
         return rows
