@@ -138,6 +138,13 @@ is of one kind, and `max_gradient_norm` clips by the norm over all parts togethe
 V-MPO's `multiplier_rate_factor` are made so. An algorithm that ships is a folder beside it
 ([CONTRIBUTING.md](../CONTRIBUTING.md)).
 
+A policy of another form is a `Distribution` of your own (`workbench.algorithms`), of a Beta for example: your `__init__` sets
+`self.distribution` to it, and acting, losses and what people see of the policy go by it. Unrolls keep an action as its kind
+has it, numbers as u with tanh(u) in [-1, 1]. An .onnx file holds the network alone, and says so.
+
+`loss` gets the network with all that is around it: what decodes and normalises observations, and averages gradients
+over several learners. A method or a layer of your own network is that of `workbench.algorithms.inner(network)`.
+
 ## Your own network
 
 `network=` takes the name of one (`wb.fields("network")`), or a class or function that makes one for the environment's

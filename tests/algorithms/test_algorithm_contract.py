@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from types import SimpleNamespace
 from typing import Any, NamedTuple
 
 import gymnasium
@@ -11,11 +12,14 @@ import torch
 
 import workbench as wb
 from workbench import algorithms, networks
+from workbench.algorithms import PolicyValueOutput, inner
+from workbench.algorithms.distributions import TanhNormal
 from workbench.config import ALGORITHMS, RunConfig, settings
 from workbench.config.hyperparameters import BaselineFields, RegularizationFields
 from workbench.config.own_algorithm import named_algorithm
 from workbench.environment_spec import ACTION_WORDS, ActionSpec, EnvironmentSpec
 from workbench.errors import AlgorithmFailed, InvalidInput, UnknownName
+from workbench.playing.worker import onnx_export
 from workbench.policies import check_algorithm
 
 SPECS = {
@@ -395,7 +399,17 @@ class ReadsAHead(Good):
 
     def loss(self, network: Any, *, batch: Any, config: Any) -> wb.Loss:
         loss = super().loss(network, batch=batch, config=config)
-        return loss._replace(total=loss.total + network.policy.weight.square().sum())
+        return loss._replace(total=loss.total + self.own(network).policy.weight.square().sum())
+
+    def own(self, network: Any) -> Any:
+        return network
+
+
+class ReadsInside(ReadsAHead):
+    """Reads it where it is."""
+
+    def own(self, network: Any) -> Any:
+        return inner(network)
 
 
 class ValuesFinals(Good):
@@ -410,9 +424,41 @@ class ValuesFinals(Good):
 
 def test_the_network_and_the_batch_are_those_of_a_run() -> None:
     wb.check_algorithm(ReadsAHead)
-    with pytest.raises(AlgorithmFailed, match="'Observed' object has no attribute 'policy'"):
+    with pytest.raises(AlgorithmFailed, match=r"'policy' belongs to the network inside .*\.inner\(network\)"):
         wb.check_algorithm(ReadsAHead, normalize_observations=True)
+    for normalised in (False, True):
+        wb.check_algorithm(ReadsInside, normalize_observations=normalised)
     wb.check_algorithm(ValuesFinals, unroll_length=20)
+
+
+class OneStepWide(TanhNormal):
+    """A distribution whose middle is not the first of its parameters."""
+
+    def mode(self, parameters: torch.Tensor) -> torch.Tensor:
+        return super().mode(parameters) + 0.5
+
+
+class OtherwiseSpread(Good):
+    """Chooses by a distribution of its own."""
+
+    def __init__(self, config: Any, *, spec: Any) -> None:
+        super().__init__(config, spec=spec)
+        self.distribution = OneStepWide()
+
+
+def test_what_is_seen_of_a_policy_is_by_its_own_distribution() -> None:
+    wb.check_algorithm(OtherwiseSpread, environment="Pendulum-v1")
+    spec = EnvironmentSpec("x", (3,), "float32", 1, actions=ActionSpec("tanh_normal", (0,)))
+    name, description = named_algorithm(OtherwiseSpread, taken=settings(RunConfig))
+    config = RunConfig.build("x", algorithm=name, own_algorithm=description).hyperparameters
+    algorithm = OtherwiseSpread(config, spec=spec)
+    output = PolicyValueOutput(torch.zeros(1, 2, 2), torch.zeros(1, 2))
+    seen = algorithm.outlook(output, config=None)
+    assert seen.kind == "mean" and torch.equal(seen.scores, torch.full((1, 2, 1), 0.5).tanh())
+    preferred = algorithm.preference(output, action=torch.zeros(1), config=None)
+    assert torch.equal(preferred, torch.full((1, 2), 0.5).tanh())
+    note = onnx_export._note(SimpleNamespace(algorithm=algorithm))  # type: ignore[arg-type]
+    assert "OtherwiseSpread chooses by a distribution of its own" in note
 
 
 class Counts(Good):

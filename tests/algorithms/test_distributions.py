@@ -251,9 +251,8 @@ def test_a_mixed_action_is_what_its_parts_are_one_after_another():
     sent = mixed.to_environment(mode)
     assert torch.equal(sent[..., [0, 3, 4, 5, 6]], mode[..., [0, 3, 4, 5, 6]])
     assert torch.equal(sent[..., 1:3], mode[..., 1:3].tanh())
-    scores = distributions.scores_of(parameters, SPECS["mixed"])
-    assert torch.equal(scores, torch.cat(
-        [distributions.scores_of(mine, part) for part, mine in zip(parts, own, strict=True)], -1))
+    assert torch.equal(mixed.scores(parameters), torch.cat(
+        [distribution_of(part).scores(mine) for part, mine in zip(parts, own, strict=True)], -1))
     with pytest.raises(InvalidInput, match="no samples with gradients"):
         mixed.sample_with_gradient(parameters, generator=None)
 
@@ -272,7 +271,7 @@ def test_the_preference_for_a_mixed_action_explains_every_part_also_at_the_mode_
     """The log-probability of choices and switches, and the sum of the numbers' middles."""
     parameters = parameters_of("mixed", 39).requires_grad_()
     action = distribution_of(SPECS["mixed"]).mode(parameters)[0, 0].detach()
-    preferred = distributions.preference_of(parameters, action, actions=SPECS["mixed"])
+    preferred = distribution_of(SPECS["mixed"]).preference(parameters, action=action)
     parts = reference("mixed", parameters)
     expected = sum(part.log_prob(one) for part, one in zip(parts, action, strict=True)
                    if not isinstance(part, D.TransformedDistribution)) + parameters[..., 3:5].tanh().sum(-1)

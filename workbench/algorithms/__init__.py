@@ -13,6 +13,7 @@ import workbench.config  # noqa: F401  # first, since each algorithm's config.py
 
 if TYPE_CHECKING:
     from workbench.algorithms.batch import Batch, collate
+    from workbench.algorithms.distributions import Distribution
     from workbench.algorithms.frame_stacking import join_frames, push_frames, stack_frames
     from workbench.algorithms.interface import (
         Algorithm,
@@ -25,12 +26,14 @@ if TYPE_CHECKING:
         PolicyValueOutput,
         QValueOutput,
         Roles,
+        inner,
     )
     from workbench.algorithms.loading import build
 
 __all__ = [
     "Algorithm",
     "Batch",
+    "Distribution",
     "Heads",
     "Loss",
     "Network",
@@ -42,13 +45,14 @@ __all__ = [
     "Roles",
     "build",
     "collate",
+    "inner",
     "join_frames",
     "push_frames",
     "stack_frames",
 ]
 
-_HOMES = {"Batch": "batch", "collate": "batch", "build": "loading", "join_frames": "frame_stacking",
-          "push_frames": "frame_stacking", "stack_frames": "frame_stacking"}
+_HOMES = {"Batch": "batch", "collate": "batch", "Distribution": "distributions", "build": "loading",
+          "join_frames": "frame_stacking", "push_frames": "frame_stacking", "stack_frames": "frame_stacking"}
 
 
 def __getattr__(name: str) -> Any:

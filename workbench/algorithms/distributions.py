@@ -27,7 +27,11 @@ _NEARLY_1 = 1 - 1e-6  # the largest number of a tanh_normal action that u can st
 
 
 class Distribution(Protocol):
-    """What algorithms need of a distribution."""
+    """What algorithms need of a distribution.
+
+    An algorithm may set another `distribution`, of a subclass; but what environments get of an action, and networks of
+    the last one, depends on its kind alone (`distribution_of`).
+    """
 
     def sample(self, parameters: Tensor, *, generator: torch.Generator | None) -> Tensor:
         """Random actions, as unrolls keep them, without a gradient."""
@@ -48,6 +52,14 @@ class Distribution(Protocol):
     def kl(self, behaviour: Tensor, target: Tensor) -> Tensor:
         """KL(μ ‖ π) in nats; μ has no gradient."""
 
+    def scores(self, parameters: Tensor) -> Tensor:
+        """A score for every action or part of one, as people see it, float32 [..., A]. Here the middles of numbers."""
+        return self.to_environment(self.mode(parameters))
+
+    def preference(self, parameters: Tensor, *, action: Tensor) -> Tensor:
+        """How strongly the policy prefers `action` [*action], [...], differentiable. Here log π(a)."""
+        return self.log_prob(parameters, actions=action.expand(*parameters.shape[:-1], *action.shape))
+
     def encode(self, actions: Tensor) -> Tensor:
         """The previous action as a network's input: float32 [..., E]."""
 
@@ -58,7 +70,7 @@ class Distribution(Protocol):
         """The inverse of `to_environment`, as unrolls keep them."""
 
 
-class _Choices:
+class _Choices(Distribution):
     """What all distributions over choices have in common."""
 
     def to_environment(self, actions: Tensor) -> Tensor:
@@ -99,6 +111,10 @@ class Categorical(_Choices):
         log_behaviour = F.log_softmax(behaviour, dim=-1).detach()
         return (log_behaviour.exp() * (log_behaviour - F.log_softmax(target, dim=-1))).sum(-1)
 
+    def scores(self, parameters: Tensor) -> Tensor:
+        """Probabilities, [..., n]."""
+        return parameters.softmax(-1)
+
     def encode(self, actions: Tensor) -> Tensor:
         """One-hot, [..., n]."""
         return F.one_hot(actions, self.n).float()
@@ -131,12 +147,16 @@ class Bernoulli(_Choices):
         off = (-mu).sigmoid() * (F.logsigmoid(-mu) - F.logsigmoid(-target))
         return (on + off).sum(-1)
 
+    def scores(self, parameters: Tensor) -> Tensor:
+        """Probabilities of 1, [..., K]."""
+        return parameters.sigmoid()
+
     def encode(self, actions: Tensor) -> Tensor:
         """0 or 1, [..., K]."""
         return actions.float()
 
 
-class TanhNormal:
+class TanhNormal(Distribution):
     """tanh(u), u normal; parameters are K means, then K numbers whose softplus is the standard deviation.
 
     Unrolls keep u. Log-probabilities are those of u, not of tanh(u): the ratio of the two densities is the same for
@@ -175,6 +195,10 @@ class TanhNormal:
         target_mean, target_width = self.mean_and_width(target)
         ratio = width / target_width
         return (0.5 * (ratio.square() + ((mean - target_mean) / target_width).square() - 1) - ratio.log()).sum(-1)
+
+    def preference(self, parameters: Tensor, *, action: Tensor) -> Tensor:
+        """The sum of the middles, because the density's slope at its mode is 0."""
+        return self.scores(parameters).sum(-1)
 
     def encode(self, actions: Tensor) -> Tensor:
         """tanh(u), [..., K]."""
@@ -220,7 +244,7 @@ def _normals_of_a_logistic(device: torch.device) -> tuple[Tensor, Tensor]:
     return mixture[0], mixture[1]
 
 
-class Mixed:
+class Mixed(Distribution):
     """Independent parts of other kinds; parameters, and columns of actions, are theirs one after another.
 
     Actions are float32 also where a part has choices, as in SEED's JointDistribution (`parametric_distribution.py`),
@@ -257,6 +281,15 @@ class Mixed:
         """Σ KL(μ_k ‖ π_k)."""
         pairs = zip(self._each(behaviour), self._each(target), strict=True)
         return torch.stack([part.kl(mu, pi) for (part, mu), (_, pi) in pairs]).sum(0)
+
+    def scores(self, parameters: Tensor) -> Tensor:
+        """The parts' own scores, concatenated."""
+        return torch.cat([part.scores(own) for part, own in self._each(parameters)], -1)
+
+    def preference(self, parameters: Tensor, *, action: Tensor) -> Tensor:
+        """The sum over the parts."""
+        pairs = zip(self._each(parameters), self.split(action), strict=True)
+        return torch.stack([part.preference(own, action=columns) for (part, own), columns in pairs]).sum(0)
 
     def encode(self, actions: Tensor) -> Tensor:
         """The parts' own encodings, concatenated."""
@@ -302,33 +335,6 @@ class MultiDiscrete(_Choices, Mixed):
 
 
 CATEGORICAL = Categorical()
-
-
-def scores_of(parameters: Tensor, actions: ActionSpec) -> Tensor:
-    """A score for every action or part of one, float32 [..., A]: probabilities, or the middles of actions' numbers."""
-    if actions.kind == "mixed":
-        every = torch.split(parameters, [part.actions.parameters for part in actions.parts], -1)
-        return torch.cat([scores_of(own, part.actions) for own, part in zip(every, actions.parts, strict=True)], -1)
-    if actions.kind == "tanh_normal":
-        return distribution_of(actions).mode(parameters).tanh()
-    if actions.kind == "bernoulli":
-        return parameters.sigmoid()
-    return torch.cat([part.softmax(-1) for part in torch.split(parameters, list(actions.sizes), -1)], -1)
-
-
-def preference_of(parameters: Tensor, action: Tensor, *, actions: ActionSpec) -> Tensor:
-    """How strongly a policy prefers `action` [*action], [...], differentiable: log π(a).
-
-    Of numbers it is the sum of their middles, because the density's slope at its mode is 0.
-    """
-    if actions.kind == "mixed":
-        every = torch.split(parameters, [part.actions.parameters for part in actions.parts], -1)
-        taken = Mixed([part.actions for part in actions.parts]).split(action)
-        return torch.stack([preference_of(own, columns, actions=part.actions) for own, columns, part
-                            in zip(every, taken, actions.parts, strict=True)]).sum(0)
-    if actions.kind == "tanh_normal":
-        return scores_of(parameters, actions).sum(-1)
-    return distribution_of(actions).log_prob(parameters, actions=action.expand(*parameters.shape[:-1], *action.shape))
 
 
 def distribution_of(actions: ActionSpec) -> Distribution:

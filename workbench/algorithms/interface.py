@@ -13,9 +13,10 @@ from typing import Any, NamedTuple, Protocol
 
 import torch
 from torch import Tensor, nn
+from torch.nn.parallel import DistributedDataParallel
 
 from workbench.algorithms.batch import Batch
-from workbench.algorithms.distributions import distribution_of, preference_of, scores_of
+from workbench.algorithms.distributions import Distribution, distribution_of
 from workbench.algorithms.episode_ends import rewards_and_discounts
 from workbench.algorithms.frame_stacking import stack_frames
 from workbench.algorithms.running_statistics import Peers
@@ -109,6 +110,31 @@ class Network(Protocol):
         """
 
 
+class Around(nn.Module):
+    """A network around another, such as one that decodes its observations."""
+
+    network: nn.Module
+
+    def __getattr__(self, name: str) -> Any:
+        try:
+            return super().__getattr__(name)
+        except AttributeError as error:
+            if name != "network" and hasattr(self.network, name):
+                raise AttributeError(f"{name!r} belongs to the network inside of what decodes or normalises its "
+                                     "observations: workbench.algorithms.inner(network) is that network") from error
+            raise
+
+
+def inner(network: Any) -> Any:
+    """The network itself, inside of what averages gradients and of what decodes and normalises observations.
+
+    A loss calls what it is given, and by `inner` methods of one's own network. They get what they are given as it is:
+    an observation normalised only where the network's own forward returned it.
+    """
+    network = network.module if isinstance(network, DistributedDataParallel) else network
+    return network.network if isinstance(network, Around) else network
+
+
 class Roles(NamedTuple):
     """Whether the environment of each row explores, and how much.
 
@@ -185,7 +211,7 @@ class Algorithm:
         overlap: steps that consecutive unrolls share beyond the one that every unroll shares, such as a burn-in.
         heads: what its network has on top of a torso.
         spec: of the environment.
-        distribution: of the policy over its actions.
+        distribution: of the policy over its actions; a subclass may set another `Distribution` in its place.
         values_finals: whether its loss values the final observations of truncated episodes itself (`with_finals`),
             which unrolls then keep; otherwise it finds the values that inference gave them.
         peers: the learners that train together, which average a loss's scalars (`Peers.average`, called by all of them
@@ -209,7 +235,7 @@ class Algorithm:
             raise InvalidInput(f"{type(self).__name__} needs actions that are {needed}, and those of {spec.name} are "
                                f"{given}. Use another algorithm, such as 'vtrace'.")
         self.spec = spec
-        self.distribution = distribution_of(spec.actions)
+        self.distribution: Distribution = distribution_of(spec.actions)
         self.training_generator = torch.Generator().manual_seed(torch.initial_seed())
 
     # ---- acting -----------------------------------------------------------------------------------------------------
@@ -241,13 +267,13 @@ class Algorithm:
 
     def outlook(self, output: Any, *, config: Any) -> Outlook:
         """The output as people see it."""
-        scores = scores_of(output.policy_logits.float(), self.spec.actions)
+        scores = self.distribution.scores(output.policy_logits.float())
         return Outlook("mean" if self.spec.actions.kind == "tanh_normal" else "probability", scores,
                        output.value.float())
 
     def preference(self, output: Any, *, action: Tensor, config: Any) -> Tensor:
-        """How strongly the network prefers `action` [*action], [T, B], differentiable: see `preference_of`."""
-        return preference_of(output.policy_logits.float(), action, actions=self.spec.actions)
+        """How strongly the network prefers `action` [*action], [T, B], differentiable: see `Distribution`."""
+        return self.distribution.preference(output.policy_logits.float(), action=action)
 
     # ---- training ---------------------------------------------------------------------------------------------------
 

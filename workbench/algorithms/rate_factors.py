@@ -24,7 +24,7 @@ class RateFactors:
     """The parts of an algorithm and its network. Parameters of frozen parts lose their gradients.
 
     Args:
-        network: without what decodes observations (`networks.normalization.undecorated`).
+        network: without what decodes observations (`interface.inner`).
 
     Attributes:
         groups: all parameters that are not frozen: those of no part, if there are any, then those of each part.

@@ -10,14 +10,14 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from workbench.algorithms.interface import State
+from workbench.algorithms.interface import Around, State
 from workbench.algorithms.running_statistics import Peers, RunningStatistics
 from workbench.environment_spec import EnvironmentSpec, Part
 
 Observation = Tensor | dict[str, Tensor]
 
 
-class Observed(nn.Module):
+class Observed(Around):
     """A network with a decoder before it: it takes observations as on the wire and decodes them into `spec.seen`.
 
     Args:
@@ -96,11 +96,6 @@ def output_of(network: nn.Module, parts: Mapping[str, Tensor], *others: Any) -> 
         return network.seeing(parts, *others)
     returned: tuple[Any, State] = network(_plain(parts), *others)
     return returned
-
-
-def undecorated(network: nn.Module) -> nn.Module:
-    """The network of an algorithm, or a user's own, without an `Observed` around it."""
-    return network.network if isinstance(network, Observed) else network
 
 
 def needs_observed(spec: EnvironmentSpec, *, normalise: bool) -> bool:

@@ -20,7 +20,7 @@ import torch
 from torch import Tensor, nn
 
 from workbench import algorithms, environments, networks
-from workbench.algorithms import Algorithm, Heads, Loss, Outlook, Roles, collate, returned
+from workbench.algorithms import Algorithm, Heads, Loss, Outlook, Roles, collate, inner, returned
 from workbench.algorithms.batch import Batch
 from workbench.algorithms.rate_factors import RateFactors
 from workbench.algorithms.returned import is_tensor, rule, said_of
@@ -30,7 +30,6 @@ from workbench.environment_spec import EnvironmentSpec
 from workbench.errors import AlgorithmFailed, InvalidInput, WorkbenchError
 from workbench.metrics.meanings import METRICS
 from workbench.networks import NetworkFactory
-from workbench.networks.normalization import undecorated
 from workbench.replay.unroll_fields import UnrollLayout
 from workbench.trajectory import NO_DISCOUNT, Array, Flags, Unroll
 
@@ -155,7 +154,7 @@ def check(
         algorithm.prepare(network)
     with _naming("to(device)"):
         algorithm.to("cpu")
-    RateFactors(algorithm, undecorated(network), config).of(config)
+    RateFactors(algorithm, inner(network), config).of(config)
     acted = _acted(algorithm, network, spec, config)
     layout = UnrollLayout(spec, config.unroll_length, algorithm.overlap, behaviour,
                           tuple(tuple(part.shape[1:]) for part in network.initial_state(1)),  # type: ignore[operator]

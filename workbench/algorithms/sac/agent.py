@@ -14,12 +14,11 @@ from typing import Any, cast
 
 import torch
 from torch import Tensor, nn
-from torch.nn.parallel import DistributedDataParallel
 
 from workbench.algorithms.batch import Batch
 from workbench.algorithms.final_observations import with_finals
 from workbench.algorithms.frame_stacking import stack_frames
-from workbench.algorithms.interface import Algorithm, Heads, Loss, Network, PolicyCriticsOutput, Roles, State
+from workbench.algorithms.interface import Algorithm, Heads, Loss, Network, PolicyCriticsOutput, Roles, State, inner
 from workbench.algorithms.sac import targets
 from workbench.algorithms.sac.config import SACConfig
 from workbench.algorithms.target_network import TargetNetwork
@@ -193,14 +192,9 @@ def _leaving_out(fields: set[str], network: Any) -> Iterator[None]:
 
 
 def _with_critics(network: Any) -> Any:
-    """The part of a network that has critics, inside of what averages gradients and of what decodes observations.
-
-    Raises NetworkFailed where there is none.
-    """
-    inner = network.module if isinstance(network, DistributedDataParallel) else network
-    while not hasattr(inner, "q_values"):
-        inner = getattr(inner, "network", None)
-        if inner is None:
-            raise NetworkFailed("SAC asks a network's critics by q_values(features, actions, frozen=False), and "
-                                f"{type(network).__name__} has no such method. See workbench.networks.actor_critics.")
-    return inner
+    """The network that has critics. Raises NetworkFailed where it has none."""
+    found = inner(network)
+    if not hasattr(found, "q_values"):
+        raise NetworkFailed("SAC asks a network's critics by q_values(features, actions, frozen=False), and "
+                            f"{type(found).__name__} has no such method. See workbench.networks.actor_critics.")
+    return found

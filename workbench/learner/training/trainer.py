@@ -21,13 +21,13 @@ from torch import nn
 from workbench.algorithms import returned
 from workbench.algorithms.batch import Batch
 from workbench.algorithms.frame_stacking import stack_frames
-from workbench.algorithms.interface import Algorithm, Loss, Network
+from workbench.algorithms.interface import Algorithm, Loss, Network, inner
 from workbench.algorithms.own_code import is_own, own_code
 from workbench.algorithms.rate_factors import RateFactors
 from workbench.learner.devices.device import Device
 from workbench.learner.training.data_parallel import Alone, Learners, is_loss
 from workbench.learner.training.keras_adam import KerasAdam
-from workbench.networks.normalization import Observed, undecorated
+from workbench.networks.normalization import Observed
 from workbench.trajectory import Array
 
 MAX_BAD_UPDATES = 10  # in a row; then the run pauses
@@ -112,7 +112,7 @@ class Trainer:
         algorithm.prepare(network)
         algorithm.to(device.torch)
         self.parameters = [*network.parameters(), *algorithm.parameters()]
-        self._factors = RateFactors(algorithm, undecorated(network), config)
+        self._factors = RateFactors(algorithm, inner(network), config)
         self.optimizer = make_optimizer(
             self._factors.groups, config, foreach=device.foreach, fused=device.fused, capturable=device.capturable)
         self.updates = 0

@@ -70,10 +70,11 @@ def write(policy: LoadedPolicy, target: Path) -> dict[str, Any]:
 
 def _note(policy: LoadedPolicy) -> str:
     """What the outputs alone do not say."""
-    algorithm = type(policy.algorithm)
-    if algorithm.act.__module__.startswith("workbench.algorithms."):
-        return ""
-    return f"{algorithm.__name__} acts by a method of its own, which this file does not hold"
+    algorithm, distribution = type(policy.algorithm), type(policy.algorithm.distribution)
+    for own, what in ((algorithm.act, "acts by a method"), (distribution, "chooses by a distribution")):
+        if not own.__module__.startswith("workbench.algorithms."):
+            return f"{algorithm.__name__} {what} of its own, which this file does not hold"
+    return ""
 
 
 class _OneStep(nn.Module):
