@@ -80,9 +80,8 @@ run.tune(beta=0.003)
 `wb.Algorithm` is an actor and a critic but for its loss: override what differs, such as `act`, `behaviour_fields`,
 `heads`, `parameters`, `state` and `load_state` for what is learnt beside the network, `updated` after each update.
 Random numbers of a loss come from `self.training_generator`, which differs between learners and goes on after a
-resume: `torch.rand(n, generator=g, device=g.device)` on a CPU or a GPU; XLA has none, so `generator=None` there. With
-several learners a loss calls `network(...)` itself, since that averages gradients. The whole list is in
-`workbench/algorithms/interface.py`.
+resume: `torch.rand(n, generator=g, device=g.device)` on a CPU or a GPU; XLA has none, so `generator=None` there. A loss
+leaves its batch as it is. The whole list is in `workbench/algorithms/interface.py`.
 
 A sweep without a space searches `learning_rate`, or what `Config` has in its body:
 `search = {"learning_rate": (1e-4, 1e-2), "beta": (1e-3, 0.1)}`. A head of your own comes by `network=`, which
@@ -138,12 +137,12 @@ is of one kind, and `max_gradient_norm` clips by the norm over all parts togethe
 V-MPO's `multiplier_rate_factor` are made so. An algorithm that ships is a folder beside it
 ([CONTRIBUTING.md](../CONTRIBUTING.md)).
 
-A policy of another form is a `Distribution` of your own (`workbench.algorithms`), of a Beta for example: your `__init__` sets
-`self.distribution` to it, and acting, losses and what people see of the policy go by it. Unrolls keep an action as its kind
-has it, numbers as u with tanh(u) in [-1, 1]. An .onnx file holds the network alone, and says so.
+A policy of another form is a `Distribution` of your own (`workbench.algorithms`), such as a Beta: your `__init__`
+sets `self.distribution` to it, and acting, losses and what people see of the policy go by it. Unrolls keep an action as
+its kind has it, numbers as u with tanh(u) in [-1, 1]. An .onnx file holds the network alone, and says so.
 
-`loss` gets the network with all that is around it: what decodes and normalises observations, and averages gradients
-over several learners. A method or a layer of your own network is that of `workbench.algorithms.inner(network)`.
+`loss` gets the network with what decodes and normalises observations around it. A method or a layer of your own network
+is that of `workbench.algorithms.inner(network)`.
 
 ## Your own network
 

@@ -262,7 +262,14 @@ class OtherShapes(Good):
         return wb.Loss((self.outputs(network, batch).value[:-1] - batch.reward).mean(), {})
 
 
+class ChangesItsBatch(Good):
+    def loss(self, network: Any, *, batch: Any, config: Any) -> wb.Loss:
+        batch.reward.mul_(3.0)
+        return super().loss(network, batch=batch, config=config)
+
+
 BROKEN = {
+    ChangesItsBatch: r"loss\(...\) changes batch.reward in place. Make a new tensor",
     SetsNothingUp: r"its __init__ leaves out super\(\).__init__\(config, spec=spec\), which comes first",
     TakesItsGradient: r"loss\(...\) takes the gradient itself. It returns the loss; the learner calls backward\(\)",
     TrainsNoHead: r"loss\(...\) has a gradient for weights of shape \(2, 4\), \(2,\) that nothing trains",

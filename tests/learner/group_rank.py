@@ -8,14 +8,17 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
 
+import workbench as wb
 from tests.algorithms.unrolls import random_unroll, with_final_observations
 from workbench import algorithms, networks
 from workbench.algorithms.batch import Batch
-from workbench.config import RunConfig
+from workbench.config import RunConfig, settings
+from workbench.config.own_algorithm import named_algorithm
 from workbench.environment_spec import EnvironmentSpec
 from workbench.learner.devices.device import Device
 from workbench.learner.training import checkpointing
@@ -26,6 +29,20 @@ from workbench.trajectory import Array, Unroll
 from workbench.wire.lifeline import leave
 
 SPEC = EnvironmentSpec("vector", (3,), "float32", 2)
+
+
+class Changing(wb.Algorithm):
+    """Trains its value for large rewards alone, which one learner's part of a batch may lack."""
+
+    def loss(self, network: Any, *, batch: Batch, config: Any) -> wb.Loss:
+        output, large = self.outputs(network, batch), batch.reward > 2.2
+        log_probs = self.distribution.log_prob(output.policy_logits[:-1], actions=batch.action[:-1])
+        total = -(log_probs * batch.reward[1:]).mean()
+        for row in large.any(0).nonzero().flatten().tolist():
+            total = total + output.value[:, row].square().mean() / large.shape[1]
+        return wb.Loss(total, {"loss": total.detach()})
+
+
 UPDATES, BATCH = 6, 8
 FIELDS = {
     "vtrace": {},
@@ -37,24 +54,27 @@ FIELDS = {
     "ports": {"ports": "23400-23407"},
     "ppo": {"algorithm": "ppo"},
     "awr": {"algorithm": "awr"},
+    "own": {},
     "parts": {"algorithm": "sac", "critic_size": 8, "critic_rate_factor": 3.0, "temperature_rate_factor": 0.3},
     "popart": {"normalize_values": True, "normalize_rewards": True, "target_entropy": 0.3, "kl_cost_target": 0.01},
 }
 
 
 def config_of(what: str, learners: int) -> RunConfig:
-    return RunConfig.build("vector", learners=learners, unroll_length=5, batch_size=BATCH, **FIELDS[what])
+    own: dict[str, Any] = {}
+    if what == "own":
+        own["algorithm"], own["own_algorithm"] = named_algorithm(Changing, taken=settings(RunConfig))
+    return RunConfig.build("vector", learners=learners, unroll_length=5, batch_size=BATCH, **FIELDS[what], **own)
 
 
 def trained(what: str, config: RunConfig, group: Group | None) -> dict[str, Array]:
     """All arrays of a checkpoint after some updates on this learner's parts of the same random batches."""
-    algorithm = algorithms.build(config, spec=SPEC)
+    algorithm = algorithms.build(config, spec=SPEC, own=Changing if what == "own" else None)
     normalise = config.hyperparameters.normalize_observations
     network = networks.build(config.network, spec=SPEC, heads=algorithm.heads, seed=0, normalise=normalise)
     trainer = Trainer(network, algorithm, Device("cpu", precision="fp32"), config.hyperparameters)
     if group is not None:
         trainer.join(group)
-        assert len(trainer._model.initial_state(1)) == len(network.initial_state(1)), "a loss has all of its methods"
     told: list[str] = []
     for number in range(UPDATES):
         unrolls = [unroll_of(algorithm, network, number * BATCH + one) for one in range(BATCH)]

@@ -97,6 +97,7 @@ def test_the_card_and_the_documentation_act_as_the_policy(
 @pytest.mark.parametrize(("environment", "fields"), [
     (Named, {"network": "mlp-lstm"}), ("testing/catch-v0", {"frame_stack": 3}), ("Pendulum-v1", {"algorithm": "ppo"}),
     ("testing/recall-v0", {"network": "mlp-lstm", "algorithm": "r2d2"}),
+    ("CartPole-v1", {"network": "mlp", "algorithm": "r2d2"}),  # whose file has one output
 ])  # fmt: skip
 def test_the_card_acts_as_the_policy_with_memory_stacks_and_mixed_actions(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, environment: Any, fields: dict[str, Any]

@@ -13,7 +13,6 @@ from typing import Any, NamedTuple, Protocol
 
 import torch
 from torch import Tensor, nn
-from torch.nn.parallel import DistributedDataParallel
 
 from workbench.algorithms.batch import Batch
 from workbench.algorithms.distributions import Distribution, distribution_of
@@ -126,12 +125,11 @@ class Around(nn.Module):
 
 
 def inner(network: Any) -> Any:
-    """The network itself, inside of what averages gradients and of what decodes and normalises observations.
+    """The network itself, inside of what decodes and normalises observations.
 
     A loss calls what it is given, and by `inner` methods of one's own network. They get what they are given as it is:
     an observation normalised only where the network's own forward returned it.
     """
-    network = network.module if isinstance(network, DistributedDataParallel) else network
     return network.network if isinstance(network, Around) else network
 
 

@@ -74,6 +74,7 @@ def code(file: str, *, spec: EnvironmentSpec, facts: Mapping[str, Any]) -> str:
     first = {name: f"np.{'ones' if name == 'start' else 'zeros'}({tuple(shape)}, {dtype!r})"
              for name, (dtype, shape) in others.items()}
     dtype, shape = others["previous_action"]
+    told = ", ".join(facts["outputs"]) if len(facts["outputs"]) > 1 else f"({facts['outputs'][0]},)"
     kept = [part["previous_action"] for part in how["parts"]]
     previous = kept[0] if len(kept) == 1 else f"np.hstack([{', '.join(kept)}])"
     later = {"previous_action": f"np.reshape({previous}, {tuple(shape)}).astype({dtype!r})",
@@ -87,7 +88,7 @@ def code(file: str, *, spec: EnvironmentSpec, facts: Mapping[str, Any]) -> str:
         *([f"# {how['note']}"] if how["note"] else []), "while not ended:",
         *(f"    {line}" for line in _pushed(spec)),
         *(f"    given[{name!r}] = {value}" for name, value in _seen(spec)),
-        f"    {', '.join(facts['outputs'])} = session.run(None, given)", f"    x = {how['output']}[0, 0]",
+        f"    {told} = session.run(None, given)", f"    x = {how['output']}[0, 0]",
         *(f"    {line}" for line in _action(how["parts"])),
         "    observation, reward, terminated, truncated, _ = env.step(action)", "    ended = terminated or truncated",
         *(f"    {line}" for line in _dict("given", later))])

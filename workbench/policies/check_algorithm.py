@@ -272,7 +272,11 @@ def _check_loss(
         algorithm.before_update(batch, config=config, peers=None)
     steps, rows = batch.reward.shape
     with _naming(f"loss(network, batch=..., config=...), whose batch has T + 1 = {steps} steps of B = {rows} unrolls,"):
+        versions = {name: tensor._version for name, tensor in batch.arrays().items()}
         loss = algorithm.loss(network, batch=batch, config=config)  # type: ignore[arg-type]
+    for name, tensor in batch.arrays().items() if new else ():
+        rule(tensor._version == versions[name], f"loss(...) changes batch.{name} in place. Make a new tensor: a batch "
+             "can be trained on again, and its observations are counted afterwards.")
     returned.check_loss(loss, algorithm=algorithm, batch=batch)
     for name in loss.scalars if new else ():
         rule(name not in METRICS, f"Loss.scalars[{name!r}] has the name of a metric that every run has. Rename it.")

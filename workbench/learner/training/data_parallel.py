@@ -3,9 +3,9 @@
 `Alone`, the only learner of a run, has the same methods as `Group`. In a group each learner is a rank of
 torch.distributed, with its own inference, actors and unrolls. Before every update all of them `meet`: a small
 collective on the CPU tells each learner which others are ready or want to stop, and distributes orders (JSON as bytes,
-no pickle), so that all carry them out between the same two updates. DistributedDataParallel then averages the gradients
-during the backward pass. A learner that loses the others raises `PeersLost`; the supervisor ends the whole group and
-starts it again.
+no pickle), so that all carry them out between the same two updates. After the backward pass all gradients are averaged
+at once: networks of this field are small. A learner that loses the others raises `PeersLost`; the supervisor ends the
+whole group and starts it again.
 """
 
 from __future__ import annotations
@@ -15,8 +15,7 @@ import json
 import math
 import os
 import time
-import warnings
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from datetime import timedelta
 from typing import Any, NamedTuple
@@ -25,11 +24,9 @@ import numpy as np
 import torch
 import torch.distributed as dist
 from torch import Tensor, nn
-from torch.nn.parallel import DistributedDataParallel
 
 from workbench.algorithms.batch import Batch
 from workbench.config import REPLAY_S, RunConfig
-from workbench.errors import AlgorithmFailed
 from workbench.learner.training.rendezvous import choose_interface, open_store
 from workbench.replay.replay_capacity import free_bytes
 from workbench.rundir import RunDirectory
@@ -90,10 +87,10 @@ class Alone:
     def batch(self, batch: Batch) -> Batch:
         return batch
 
-    def averaged(self, network: nn.Module) -> nn.Module:
-        return network
+    def equalise(self, network: nn.Module) -> None:
+        pass
 
-    def backward(self, total: Tensor, others: Iterable[nn.Parameter]) -> None:
+    def backward(self, total: Tensor, parameters: Sequence[nn.Parameter], *, varies: bool) -> None:
         total.backward()  # type: ignore[no-untyped-call]
 
     def average(self, tensor: Tensor) -> Tensor:
@@ -104,29 +101,6 @@ class Alone:
 
     def seed(self, seed: int, *more: int) -> int:
         return seed
-
-
-class Averaged(DistributedDataParallel):
-    """A network whose gradients are averaged where it is called. Methods and parts that it lacks are the network's own.
-
-    Attributes:
-        called: whether it was, with gradients, since the last backward pass.
-    """
-
-    called = False
-
-    def forward(self, *inputs: Any, **named: Any) -> Any:
-        """The network's output."""
-        self.called |= torch.is_grad_enabled()
-        return super().forward(*inputs, **named)  # type: ignore[no-untyped-call]
-
-    def __getattr__(self, name: str) -> Any:
-        try:
-            return super().__getattr__(name)
-        except AttributeError:
-            if name == "module":  # not there yet
-                raise
-            return getattr(self.module, name)
 
 
 class Group:
@@ -147,7 +121,6 @@ class Group:
         self._log_largest = 0.0  # of all learners' batches
         self._orders: list[Order] = []
         self._replay_gb: float | None = None
-        self._averaged: Averaged | None = None
 
     # ---- how they find each other -----------------------------------------------------------------------------------
 
@@ -267,30 +240,34 @@ class Group:
         scale = math.exp(batch.sample.log_largest - self._log_largest)
         return dataclasses.replace(batch, weight=batch.weight * scale)
 
-    def averaged(self, network: nn.Module) -> DistributedDataParallel:
-        """`network`; each backward pass through it averages the gradients of all learners."""
-        with _together(), warnings.catch_warnings():
-            warnings.simplefilter("ignore", FutureWarning)  # torch 2.13 renames broadcast_buffers, 2.9 does not
-            # A static graph may leave parameters out, and does not search for them at each update.
-            self._averaged = Averaged(
-                network, broadcast_buffers=False, gradient_as_bucket_view=True, static_graph=True)
-        return self._averaged
+    def equalise(self, network: nn.Module) -> None:
+        """Give every learner's `network` the leader's weights and statistics."""
+        with _together():
+            for tensor in (*network.parameters(), *network.buffers()):
+                dist.broadcast(tensor.detach(), 0)
 
-    def backward(self, total: Tensor, others: Iterable[nn.Parameter]) -> None:
-        """Compute the gradients of the mean of all learners' `total`; `others` are parameters outside the network.
+    def backward(self, total: Tensor, parameters: Sequence[nn.Parameter], *, varies: bool) -> None:
+        """Compute the gradients of the mean of all learners' `total` with respect to `parameters`.
 
-        Raises AlgorithmFailed for a loss that called parts of the network alone: nobody would average their gradients.
+        A total that is not finite makes all its gradients and their means so: all learners skip the same updates.
+
+        Args:
+            varies: whether another loss, or another learner's, may reach other parameters. The host then waits to
+                know which have a gradient anywhere; otherwise they are those that have one here.
         """
-        assert self._averaged is not None
-        if not self._averaged.called:
-            raise AlgorithmFailed("loss(...) calls parts of the network, and not network(...) itself: with several "
-                                  "learners their gradients are not averaged. Call it, or train with learners=1.")
-        self._averaged.called = False
-        # A total that is not finite makes all its gradients and their means so: all learners skip the same updates.
         total.backward(1 + 0 * total.detach())  # type: ignore[no-untyped-call]
-        for parameter in others:
-            if parameter.grad is not None:
-                self.average(parameter.grad)
+        reached = [float(parameter.grad is not None) for parameter in parameters]
+        if varies:
+            reached = self.average(torch.tensor(reached, device=total.device)).tolist()
+        trained = [parameter for parameter, share in zip(parameters, reached, strict=True) if share > 0]
+        gradients = [torch.zeros_like(one) if one.grad is None else one.grad for one in trained]
+        for kind in {gradient.dtype for gradient in gradients}:
+            alike = [gradient for gradient in gradients if gradient.dtype == kind]
+            means = self.average(torch.cat([gradient.flatten() for gradient in alike]))
+            for gradient, mean in zip(alike, torch.split(means, [gradient.numel() for gradient in alike]), strict=True):
+                gradient.copy_(mean.view_as(gradient))
+        for parameter, gradient in zip(trained, gradients, strict=True):
+            parameter.grad = gradient
 
     def average(self, tensor: Tensor) -> Tensor:
         """The mean of all learners' tensors, in place."""

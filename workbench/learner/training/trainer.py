@@ -122,7 +122,6 @@ class Trainer:
             fill_state(self.optimizer)
         self._recorder = device.recorder(algorithm.training_generator)
         self._rates = [torch.zeros((), device=device.torch) for _ in self._factors.groups]  # if updates are recorded
-        self._model = network  # as the loss calls it
         self._learners: Learners = Alone()
         self._lock = threading.Lock()  # of the sums, which another thread drains
         self._sums, self._summed = torch.zeros(0), 0  # of the loss terms `_names`, over `_summed` updates
@@ -134,7 +133,8 @@ class Trainer:
     def join(self, learners: Learners) -> None:
         """From now on train on the batches of all learners together, whose weights are the same; the leader's random
         numbers go on, and each other learner draws its own."""
-        self._learners, self._model = learners, learners.averaged(self.network)
+        self._learners = learners
+        learners.equalise(self.network)
         self.algorithm.peers = learners.peers
         if not learners.leads:
             generator = self.algorithm.training_generator
@@ -227,14 +227,14 @@ class Trainer:
             loss = self._loss(batch, config)
         for parameter in self.parameters:  # as zero_grad, which takes ten times as long
             parameter.grad = None
-        self._learners.backward(loss.total, self.algorithm.parameters())
+        self._learners.backward(loss.total, self.parameters, varies=is_own(self.algorithm))
         if loss.enough is not None:
             loss = loss._replace(enough=self._learners.average(loss.enough))  # all learners decide alike
         return loss, self._clip_gradients(config.max_gradient_norm)
 
     def _loss(self, batch: Batch, config: Any) -> Loss:
         with self._own_code("loss"):
-            loss = self.algorithm.loss(cast(Network, self._model), batch=batch, config=config)
+            loss = self.algorithm.loss(cast(Network, self.network), batch=batch, config=config)
         if is_own(self.algorithm):
             returned.check_loss(loss, algorithm=self.algorithm, batch=batch)
         return loss
