@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 
 import workbench as wb
 from tests.conftest import SMALL, eventually
@@ -217,6 +218,8 @@ def prepare(name: str, space: dict[str, Any]) -> None:
     if name == "compare":
         for run in (space["run"], space["other"]):
             eventually(lambda run=run: {"entropy", "episode_return"} <= set(run.metric_names))
+    if name == "Loss.of":
+        space |= dict.fromkeys(("policy_loss", "value_loss", "entropy"), torch.zeros(()))
     if name.startswith("Aggregate."):
         space["r2d2"] = space["vtrace"]
     if name in ("Game.moment", "Game.press", "Game.step", "Game.advice", "Game.in_words") and space["game"].moment.over:

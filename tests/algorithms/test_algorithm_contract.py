@@ -468,6 +468,16 @@ def test_what_is_seen_of_a_policy_is_by_its_own_distribution() -> None:
     assert "OtherwiseSpread chooses by a distribution of its own" in note
 
 
+class Leaves(Good):
+    def loss(self, network: Any, *, batch: Any, config: Any) -> wb.Loss:
+        raise SystemExit(3)
+
+
+def test_a_loss_that_ends_its_process_is_named() -> None:
+    with pytest.raises(AlgorithmFailed, match="raised SystemExit: 3"):
+        wb.check_algorithm(Leaves)
+
+
 class Counts(Good):
     """Keeps a number that it does not restore."""
 

@@ -30,7 +30,7 @@ def own_code(
     """
     try:
         yield
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         if not is_own(algorithm) or isinstance(error, AlgorithmFailed) or lets(error):
             raise
         raise AlgorithmFailed.of(call, error, when) from error

@@ -12,6 +12,7 @@ from workbench import launchers, rundir
 from workbench.checkpoints import Checkpoint
 from workbench.config import DEFAULT, REPLAY_S, RunConfig
 from workbench.config.chosen import DEVICE_VARIABLE
+from workbench.config.few_updates import few_updates
 from workbench.config.signatures import with_fields
 from workbench.environments.adapters.wrapping import Wrapper
 from workbench.errors import InvalidInput, StorageFailed, WorkbenchError, checked_arguments
@@ -105,6 +106,8 @@ def launch(
         {"device": device, **fields, "launcher": launcher, "address": address})
     launchers.checked(place, config)
     keep_demonstrations = demonstrating.checked(demonstrations, config)
+    if warning := few_updates(config, "this run"):
+        notify(warning)
     parent = None if checkpoint is None else rundir.parent_of(chosen_checkpoint(checkpoint).path, take="weights")
     record = new_record(config, parent=parent, code=code, preset=preset_name)
     directory = created(name, stem_for(config), record, code, place,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import os
 import subprocess
 import sys
@@ -10,6 +9,7 @@ import time
 from typing import Any
 
 from workbench.config import RunConfig, chosen, hardware
+from workbench.config.few_updates import few_updates
 from workbench.config.settings import Setting
 from workbench.errors import InvalidInput, OutOfBounds, RunExists, RunFailed, WaitTimeout
 from workbench.launchers.local import LocalProcess, clean_environment
@@ -19,7 +19,6 @@ from workbench.sweeping.space import Space, ends
 from workbench.sweeping.sweep_folder import SweepFolder
 
 MOST_TRIALS = 5_000
-_USES = ("echo_factor", "epochs", "replay_ratio", "demonstration_ratio")  # how often a step is trained on
 
 _START_S = 180.0  # for the sweep's process to begin on a busy machine; it loads Optuna
 
@@ -62,18 +61,12 @@ def sharing_the_machine(config: RunConfig, space: Space, parallel: int) -> RunCo
 
 
 def warm_up_warning(config: RunConfig, space: Space) -> str:
-    """A sentence where no run of these frames leaves its warm-up; "" where one may."""
+    """A sentence where no run of these frames leaves its warm-up, or makes an update; "" where one may."""
 
     def values(name: str) -> list[Any]:
         return [value for value in ends(space[name]) if value is not None] if name in space else [config.value(name)]
 
-    steps_per_update = min(values("batch_size")) * min(values("unroll_length"))
-    uses = math.prod(max(values(name)) for name in _USES if name in config.all_settings())
-    most_updates = int(config.total_frames * uses // steps_per_update)  # a step has a frame or more
-    if not 0 < most_updates <= (warm_up := min(values("warmup_updates"))):
-        return ""
-    return (f"each run makes at most {most_updates:,} updates in total_frames={config.total_frames:,}, and its "
-            f"learning rate rises in all of them (warmup_updates={warm_up:,}): give more frames, or warmup_updates=0.")
+    return few_updates(config, "each run", values)
 
 
 def begin(folder: SweepFolder, **changes: Any) -> None:

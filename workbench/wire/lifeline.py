@@ -26,14 +26,20 @@ _LAST_WORDS_S = 8.0  # DESIGN.md: no orphan after 10 s
 
 
 class Lifeline:
-    """The thread that ends this process when standard input closes, after `last_words` (8 s at most)."""
+    """The thread that ends this process when standard input closes, after `last_words` (8 s at most).
+
+    A user's code that reads standard input (`input()`, `breakpoint()`) finds it empty, and does not wait for ever.
+    """
 
     def __init__(self, last_words: Callable[[], None] | None) -> None:
         self.last_words = last_words
+        self._parent, nothing = os.dup(sys.stdin.fileno()), os.open(os.devnull, os.O_RDONLY)
+        os.dup2(nothing, sys.stdin.fileno())
+        os.close(nothing)
         threading.Thread(target=self._watch, name="lifeline", daemon=True).start()
 
     def _watch(self) -> None:
-        while os.read(sys.stdin.fileno(), 4096):
+        while os.read(self._parent, 4096):
             pass
         with suppress(OSError):  # standard error may be closed, too
             print("the parent process is gone; ending", file=sys.stderr, flush=True)
