@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import importlib
 import inspect
+import re
 from pathlib import Path
 
 from workbench import algorithms
 from workbench.config import ALGORITHMS, DEFAULT, RunConfig
 from workbench.environment_spec import ACTION_KINDS, ACTION_WORDS, ActionSpec, EnvironmentSpec
 from workbench.errors import InvalidInput
+from workbench.trajectory import EnvironmentStep, Steps, Unrolled
 
 PAGE = Path(__file__).with_suffix(".md")
 SPECS = {"categorical": ActionSpec("categorical", (4,)), "multi_discrete": ActionSpec("multi_discrete", (2, 3)),
@@ -82,6 +84,29 @@ run.tune(beta=0.003)
 Random numbers of a loss come from `self.training_generator`, which differs between learners and goes on after a
 resume: `torch.rand(n, generator=g, device=g.device)` on a CPU or a GPU; XLA has none, so `generator=None` there. A loss
 leaves its batch as it is. The whole list is in `workbench/algorithms/interface.py`.
+
+### What a batch holds
+
+Step t holds what is known when the agent sees x_t. A batch has steps 0 ... T of B unrolls (with a burn-in or another
+`overlap`, so many more before them). The last step is there for its value, and is the first of the next unroll. A loss
+over transitions pairs `batch.action[:-1]`, a_t, with `batch.reward[1:]`, which followed it. `batch.start` and
+`batch.has(Flags.TERMINATED)` (`workbench.trajectory`) are masks [T+1, B].
+
+{BATCH}
+
+**Actions are as their kind has them** (`workbench.environment_spec.ActionSpec`): numbers are u, of which the
+environment gets tanh(u) between its own bounds. `act` returns u and `batch.action` holds it. A policy without a
+distribution returns its numbers before the tanh; a critic of actions reads `self.distribution.encode(action)`, which
+for numbers is tanh(u).
+
+A replay comes with `class Config(wb.ReplayConfig)`, epochs of minibatches with `wb.EpochsConfig`. A class that derives
+from `workbench.algorithms.r2d2.agent.R2D2` or `sac.agent.SAC` has their replay, exploration and target network. Else
+`algorithms.target_network.TargetNetwork` follows the network (call its `prepare`, `to`, `state` and `load_state` in
+yours of these names), `algorithms.running_statistics.RunningStatistics` counts, and with `values_finals = True`
+`algorithms.final_observations.with_finals` puts the final observations of truncated episodes among the steps. The
+number that `updated(network, updates=...)` gets is the clock for what decays.
+
+### Fields, networks and parts
 
 A sweep without a space searches `learning_rate`, or what `Config` has in its body:
 `search = {"learning_rate": (1e-4, 1e-2), "beta": (1e-3, 0.1)}`. A head of your own comes by `network=`, which
@@ -208,6 +233,23 @@ def memory(name: str) -> str:
     return "LSTM" if heads.recurrent else "none"
 
 
+def batch_table() -> str:
+    """The fields of a batch with their shapes and meanings, from the comments above them."""
+    rows = ["| `batch.` | shape | what it is |", "|---|---|---|"]
+    spec = EnvironmentSpec("x", (3,), "float32", 5, actions=SPECS["multi_discrete"])
+    for kind, axes in ((EnvironmentStep, "T+1, B"), (Steps, "T+1, B"), (Unrolled, "B")):
+        shapes, comment = {name: shape for name, (shape, _) in kind.specs(spec).items()}, ""
+        for line in map(str.strip, inspect.getsource(kind).splitlines()):
+            named = re.match(r"(\w+): .*field\(", line)
+            if named and comment:
+                rest, what = re.fullmatch(r"(?:\[(.*?)\], )?(.*)", comment).groups()  # type: ignore[union-attr]
+                shape = ", ".join(filter(None, [axes, rest or ("..." if shapes.get(named[1], (0,)) else "")]))
+                rows.append(f"| `{named[1]}` | [{shape}] | {what} |".replace("*", "\\*"))
+            comment = f"{comment} {line[2:]}".strip() if line.startswith("# ") else ""
+    rows.append("| `weight` | [B] | by which the unrolls' losses count; ones where each is trained on once |")
+    return "\n".join(rows)
+
+
 def page() -> str:
     """The text of docs/algorithms.md."""
     table = ["| name | what it is | trains on | actions | memory by default | a sweep searches |",
@@ -220,7 +262,7 @@ def page() -> str:
                      f"{', '.join(f'`{field}`' for field in config.search)} |")
         about = inspect.cleandoc(config.__doc__ or "")
         sections += ["", f"## {name}", "", f"{about} [Its fields](fields.md#{name})."]
-    return HEAD + "\n" + "\n".join(table) + "\n" + OWN + "\n".join(sections) + "\n"
+    return HEAD + "\n" + "\n".join(table) + "\n" + OWN.replace("{BATCH}", batch_table()) + "\n".join(sections) + "\n"
 
 
 if __name__ == "__main__":

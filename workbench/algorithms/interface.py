@@ -249,7 +249,8 @@ class Algorithm:
     def act(
         self, output: Any, *, roles: Roles, greedy: bool, generator: torch.Generator | None, config: Any
     ) -> tuple[Tensor, dict[str, Tensor]]:
-        """Actions [B, *action] for an output of T=1, and the behaviour fields [B, ...]; `greedy`: nothing is random.
+        """Actions [B, *action] as unrolls keep them (`ActionSpec`: numbers before the tanh), for an output of T=1, and
+        the behaviour fields [B, ...]; `greedy`: nothing is random.
 
         Here: a sample of the policy, or its mode; `roles` are ignored, since the policy itself explores.
         """
