@@ -268,7 +268,18 @@ class ChangesItsBatch(Good):
         return super().loss(network, batch=batch, config=config)
 
 
+class ChoosesNothingKnown(Good):
+    actions = ("discrete",)
+
+
+class KeepsANumber(Good):
+    def state(self) -> Any:
+        return {"seen": 3}
+
+
 BROKEN = {
+    ChoosesNothingKnown: r"actions = \('discrete',\) must be a tuple of some of these: categorical, multi_discrete",
+    KeepsANumber: r"state\(\) gives tensors by name, and 'seen' is 3. Make one of it: torch.tensor",
     ChangesItsBatch: r"loss\(...\) changes batch.reward in place. Make a new tensor",
     SetsNothingUp: r"its __init__ leaves out super\(\).__init__\(config, spec=spec\), which comes first",
     TakesItsGradient: r"loss\(...\) takes the gradient itself. It returns the loss; the learner calls backward\(\)",

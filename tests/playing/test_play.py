@@ -164,6 +164,7 @@ def test_an_environment_is_played_without_an_agent(module_home: Path) -> None:
             with pytest.raises(InvalidInput, match="there is no agent"):
                 wrong()
         now = game.press("Space")
+        assert now.observation.shape == (1, 84, 84) and now.observation.max() > 0
         assert (now.step, now.frames) == (1, 4) and game.in_words(now.action) == "FIRE"
         while not now.over:
             now = game.press("ArrowLeft", "w")  # Breakout has no way up
@@ -202,11 +203,11 @@ class Wide(gymnasium.Env[Any, Any]):
 
 def test_what_an_environment_raises_is_told_and_the_episode_before_it_kept(tmp_path: Path) -> None:
     with wb.play(checkpoint_in(tmp_path, Wide)) as game:
-        assert game.moment.picture == b"" and game.moment.observation == (0.0, 0.0)
-        assert game.press("ArrowRight", "ArrowDown").observation == (3.0, -3.0)
-        assert game.step([0.5, 1]).observation == (1.5, 3.0)
+        assert game.moment.picture == b"" and game.moment.observation.tolist() == [0.0, 0.0]
+        assert game.press("ArrowRight", "ArrowDown").observation.tolist() == [3.0, -3.0]
+        assert game.step([0.5, 1]).observation.tolist() == [1.5, 3.0]
         with pytest.raises(EnvironmentFailed, match="it broke"):
-            game.step([0, 0])
+            game.step([0, -2], own_units=True)
         assert game.moment.over == "failed"
         with pytest.raises(InvalidInput, match="over"):
             game.step([0, 0])
@@ -240,7 +241,7 @@ class Drawn(gymnasium.Env[Any, Any]):
 def test_a_scripted_expert_plays_a_class_and_sees_all_numbers_beside_the_picture(module_home: Path) -> None:
     with wb.play(Drawn, environment_options={"end": 4}) as game:
         while not (now := game.moment).over:
-            assert now.picture and now.observation == (float(now.step),) * 40
+            assert now.picture and now.observation.tolist() == [float(now.step)] * 40
             game.step(now.step % 2)
         kept = game.stop()
     assert kept is not None and (kept.steps, kept.episode_return, kept.environment) == (4, 2.0, "Drawn")

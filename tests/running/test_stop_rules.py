@@ -21,13 +21,15 @@ FIELDS = {**SMALL, "actors": 1, "total_frames": 10**9, "progress": False}
 def test_a_run_ends_at_the_return_that_is_enough_and_when_its_hours_are_over(
     home: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    run = wb.launch("CartPole-v1", name="ruled", target_return=1e6, max_hours=100.0, price_per_hour=3600.0, **FIELDS)
+    run = wb.launch("CartPole-v1", name="ruled", target_return=1e6, target_score=1e6, max_hours=100.0,
+                    price_per_hour=3600.0, **FIELDS)
     told = eventually(lambda: status if (status := run.status).eta_s is not None else None)
     assert 0 < told.eta_s <= 100 * 3600 and "left" in told.line() and told.cost > 0
     assert main(["status", "ruled"]) == 0
     assert "of 100 h, cost " in capsys.readouterr().out
     eventually(lambda: (run.status.episodes_in_mean or 0) >= 20)
     assert run.status.state == "training"
+    eventually(lambda: run.events["message"].str.contains("target_score=1e\\+06 can end nothing").any())
     run.tune(target_return=1.0)
     status = run.wait(timeout_s=240)
     assert status.state == "finished" and status.reason.startswith("reached target_return=1: the mean return is ")

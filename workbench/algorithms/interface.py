@@ -231,7 +231,7 @@ class Algorithm:
         if spec.actions.kind not in self.actions:
             needed, given = " or ".join(ACTION_WORDS[kind] for kind in self.actions), ACTION_WORDS[spec.actions.kind]
             raise InvalidInput(f"{type(self).__name__} needs actions that are {needed}, and those of {spec.name} are "
-                               f"{given}. Use another algorithm, such as 'vtrace'.")
+                               f"{given}. Use another algorithm, such as 'vtrace', or another environment.")
         self.spec = spec
         self.distribution: Distribution = distribution_of(spec.actions)
         self.training_generator = torch.Generator().manual_seed(torch.initial_seed())

@@ -15,7 +15,15 @@ from workbench.config.hyperparameters import (  # before the algorithms' own
 )
 
 from workbench.config.algorithms import ALGORITHMS, DEFAULT  # isort: skip
-from workbench.config.run import NETWORKS, REPLAY_S, WEIGHT_FIELDS, RunConfig, check_network, unknown_field
+from workbench.config.run import (
+    NETWORKS,
+    REPLAY_S,
+    WEIGHT_FIELDS,
+    RunConfig,
+    check_network,
+    check_network_maker,
+    unknown_field,
+)
 from workbench.config.settings import Setting, setting, settings
 
 __all__ = [
@@ -31,6 +39,7 @@ __all__ = [
     "RunConfig",
     "Setting",
     "check_network",
+    "check_network_maker",
     "setting",
     "settings",
     "unknown_field",

@@ -352,6 +352,16 @@ def check_network(name: object) -> None:
         raise UnknownName.among("network", name, NETWORKS, synonyms=_NETWORKS_ELSEWHERE)
 
 
+def check_network_maker(network: Any, *, or_name: bool = False) -> None:
+    """Raises InvalidInput unless it can be called for a network; `or_name`: a name would do as well."""
+    if not callable(network):
+        names = f"a name, {', '.join(NETWORKS)}, or " if or_name else ""
+        raise InvalidInput(f"network={network!r:.100} must be {names}a class or function that makes one.")
+    if not isinstance(network, type) and hasattr(network, "state_dict"):
+        raise InvalidInput(f"network={type(network).__name__}(...) is a network that exists already. Give its class, "
+                           "or a function that makes one for the environment's spec: each process makes its own.")
+
+
 def unknown_field(
     name: object, known_names: Iterable[str], remedy: str = "", *, algorithm: str = DEFAULT
 ) -> UnknownName:

@@ -18,12 +18,13 @@ from typing import Any
 from workbench import environments
 from workbench.checkpoints import Checkpoint
 from workbench.checkpoints.checkpoint import OWN_NETWORK
+from workbench.config import check_network_maker
 from workbench.config.own_algorithm import difference, named_algorithm
 from workbench.environments.adapters import code_by_value
 from workbench.environments.adapters.wrapping import Wrapped
 from workbench.errors import InvalidInput, UnknownName, WorkbenchError
 from workbench.rundir import code_beside, sealed, write_atomically
-from workbench.running.starting import check_network_maker, say_what_was_edited
+from workbench.running.starting import say_what_was_edited
 
 _PLACEHOLDERS = ("YourAlgorithm", "YourNetwork", "your_environment", "make_environment")  # where no name is known
 

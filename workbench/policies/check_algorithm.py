@@ -24,9 +24,9 @@ from workbench.algorithms import Algorithm, Heads, Loss, Outlook, Roles, collate
 from workbench.algorithms.batch import Batch
 from workbench.algorithms.rate_factors import RateFactors
 from workbench.algorithms.returned import is_tensor, rule, said_of
-from workbench.config import ALGORITHMS, LearningConfig, ReplayConfig, RunConfig, settings
+from workbench.config import ALGORITHMS, LearningConfig, ReplayConfig, RunConfig, check_network_maker, settings
 from workbench.config.own_algorithm import named_algorithm, near_misses, varied
-from workbench.environment_spec import EnvironmentSpec
+from workbench.environment_spec import ACTION_KINDS, EnvironmentSpec
 from workbench.errors import AlgorithmFailed, InvalidInput, WorkbenchError
 from workbench.metrics.meanings import METRICS
 from workbench.networks import NetworkFactory
@@ -88,6 +88,8 @@ def check_algorithm(
     own = None if isinstance(algorithm, str) else algorithm
     if own is not None and not (isinstance(own, type) and issubclass(own, Algorithm)):
         raise InvalidInput(f"algorithm={algorithm!r:.100} must be a class that derives from wb.Algorithm.")
+    if not isinstance(network, str | None):
+        check_network_maker(network, or_name=True)
     name, description = named_algorithm(algorithm, taken=settings(RunConfig))
     factory, label = (None, environment) if isinstance(environment, str) else (environment, "your environment")
     if not callable(network):
@@ -124,6 +126,9 @@ def check_class(
     Args:
         new: whether the run has trained nothing by it: rules that are younger than some runs hold for these alone.
     """
+    kinds = ACTION_KINDS if own is None else own.actions
+    rule(isinstance(kinds, tuple | list) and all(kind in ACTION_KINDS for kind in kinds),
+         f"actions = {kinds!r} must be a tuple of some of these: {', '.join(ACTION_KINDS)}.")
     with _naming("its constructor"):
         built = algorithms.build(config, spec=spec, own=own)
     rule(hasattr(built, "spec"), "its __init__ leaves out super().__init__(config, spec=spec), which comes first.")
@@ -333,9 +338,10 @@ def _check_state(algorithm: Algorithm, fresh: nn.Module, config: Any, new: bool)
                 parameter.add_(0.01)
     with _naming("state()"):
         state = algorithm.state()
-        rule(isinstance(state, Mapping) and all(isinstance(name, str) and isinstance(value, Tensor)
-                                                for name, value in state.items()),
-             f"state() gives tensors by name, not {said_of(state)}.")
+        rule(isinstance(state, Mapping), f"state() gives tensors by name, not {said_of(state)}.")
+        for name, value in state.items():
+            rule(isinstance(name, str) and isinstance(value, Tensor),
+                 f"state() gives tensors by name, and {name!r} is {said_of(value)}. Make one of it: torch.tensor(...).")
     if new:
         _check_restored(algorithm, state, fresh, config)
     else:

@@ -348,7 +348,7 @@ def create(
         return RunDirectory(folder / name)
     except FileExistsError:
         is_run = RunDirectory(folder / name).record.exists()
-        there, remedy = ((f"a run {name!r}", f", or wb.resume({name!r})") if is_run
+        there, remedy = ((f"a run {name!r}", f", or go on with it: wb.attach({name!r})") if is_run
                          else (f"a folder {folder / name}, which is no run since it has no run.json,", ""))
         raise RunExists(f"there is {there} already. Choose another name{remedy}.{_freeing(folder / name)}") from None
     except WorkbenchError:

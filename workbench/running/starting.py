@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from workbench import checkpoints, environments, imports, launchers, rundir
-from workbench.config import NETWORKS, RunConfig, check_network, settings
+from workbench.config import RunConfig, check_network, check_network_maker, settings
 from workbench.config.own_algorithm import named_algorithm, near_misses, varied
 from workbench.config.settings import takes
 from workbench.environments.adapters import code_by_value, edited_modules, sent_modules
@@ -112,16 +112,6 @@ def checked_config(
     code |= sealed.words(label if factory is None else "", config.address)
     code = {file: sealed.sealed(file, data) for file, data in code.items()}
     return config, code, None if used_preset is None else used_preset.name
-
-
-def check_network_maker(network: Any, *, or_name: bool = False) -> None:
-    """Raises InvalidInput unless it can be called for a network; `or_name`: a name would do as well."""
-    if not callable(network):
-        names = f"a name, {', '.join(NETWORKS)}, or " if or_name else ""
-        raise InvalidInput(f"network={network!r:.100} must be {names}a class or function that makes one.")
-    if not isinstance(network, type) and hasattr(network, "state_dict"):
-        raise InvalidInput(f"network={type(network).__name__}(...) is a network that exists already. Give its class, "
-                           "or a function that makes one for the environment's spec: each process makes its own.")
 
 
 def say_what_was_edited(*values: Any) -> None:

@@ -80,6 +80,11 @@ def _frames_since_best(status: RunStatus) -> int | None:
     return None if best is None else max(0, int(status.frames) - int(best))
 
 
+def has_no_score(config: RunConfig, status: LearnerStatus) -> bool:
+    """Whether episodes have ended, and the environment told no score of them."""
+    return mean_of("return", config, status) is not None and mean_of("score", config, status) is None
+
+
 def seconds_left(config: RunConfig, status: RunStatus) -> float | None:
     """Seconds until the first limit of frames, hours or cost; None unless the run trains."""
     if status.state != "training" or not status.frames_per_second:
@@ -104,9 +109,8 @@ def spent(config: RunConfig, status: RunStatus) -> list[str]:
     if config.target_return is not None:
         words.append(f"until a mean return of {config.target_return:g}")
     if config.target_score is not None:
-        has_none = mean_of("return", config, status) is not None and mean_of("score", config, status) is None
         words.append(f"until a mean score of {config.target_score:g}"
-                     f"{', which this environment does not tell' * has_none}")
+                     f"{', which this environment does not tell' * has_no_score(config, status)}")
     if config.patience_frames is not None and since is not None:
         rose = f"none above the mean return of {best}" if best else "no mean return"
         words.append(f"{rose} in {since:,} of {config.patience_frames:,} frames")

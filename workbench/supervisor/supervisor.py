@@ -83,7 +83,7 @@ class Supervisor:
         if newest := last_checkpoint.newest(run):
             known = replace(LearnerStatus.from_json(before), actors=(), warning="", hint="", bottleneck={})
             self._tracker.at_start = last_checkpoint.at(newest, known)
-        self._budget = Budget(Spent.from_json(before), time.monotonic())
+        self._budget, self._misses_score = Budget(Spent.from_json(before), time.monotonic()), False
         self._course = Course.from_json(before or {"first_mean": record.get("first_mean")})
         self._trackers = Trackers(run, trackers.named(self.config.track), self.event)
         self._polled_at = self._published_at = 0.0
@@ -260,6 +260,11 @@ class Supervisor:
             _, why = stopping_rules.reached(self.config, self._counted())
         if why:
             self.end(Outcome("finished", why))
+        elif not self._misses_score and self.config.target_score is not None:
+            self._misses_score = stopping_rules.has_no_score(self.config, self._counted())
+            if self._misses_score:
+                self.event("error", f"target_score={self.config.target_score:g} can end nothing: this environment "
+                                    "tells no score. target_return goes by the return")
 
     def _end_hung(self) -> None:
         """Kill actors whose environments hang; they restart as after a crash."""

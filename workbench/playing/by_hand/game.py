@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import time
 import weakref
 from collections.abc import Callable, Iterator, Mapping
@@ -10,20 +11,24 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from workbench import environments, imports, rundir
 from workbench.checkpoints import Checkpoint
 from workbench.config import Setting
 from workbench.environment_spec import EnvironmentSpec
-from workbench.errors import InvalidInput, RunNotFound, UnknownName, WorkbenchError
+from workbench.environments.observations import Observation, decode
+from workbench.errors import InvalidInput, RunNotFound, UnknownName, WorkbenchError, checked_arguments
 from workbench.playing import action_words, store, worker_process
 from workbench.playing.by_hand.game_process import GameProcess
 from workbench.playing.by_hand.keyboard import KeyMap, keymap
+from workbench.playing.by_hand.own_units import from_own_units
 from workbench.playing.given_classes import code_folder, with_classes
 from workbench.playing.rollout import Rollout, load
 from workbench.playing.store import JOURNAL, read_journal
 from workbench.playing.worker_process import GREEDY, SEED
 from workbench.rundir import sealed
-from workbench.running.choosing import to_play
+from workbench.running.choosing import GIVE_GREEDY, to_play
 from workbench.running.handle import Run
 from workbench.running.starting import label_of, stem_of
 from workbench.tables import plain
@@ -69,7 +74,7 @@ class Moment:
         rate: steps per second at which time passes.
         kept: folder of the rollout, once the episode is stored.
         picture: the frame as a PNG or JPEG file (`mime`); b"" if nothing is drawn.
-        observation: x_t where it is a vector, or the first numbers of its parts without a picture; () of others.
+        observation: x_t as a network sees it, without the frames before it: an array, or a dict of its parts by name.
     """
 
     episode: int
@@ -92,18 +97,22 @@ class Moment:
     kept: Path | None
     picture: bytes = field(default=b"", repr=False)
     mime: str = ""
-    observation: tuple[float, ...] = ()
+    observation: Observation = field(default_factory=lambda: np.zeros(0), repr=False, compare=False)
 
     @classmethod
-    def of(cls, message: Mapping[str, Any], picture: bytes) -> Moment:
-        """The moment that a message of `playing.worker.game` describes."""
+    def of(cls, message: Mapping[str, Any], picture: bytes, *, spec: EnvironmentSpec) -> Moment:
+        """The moment that a message of `playing.worker.game` describes, in a game of `spec`."""
         state = dict(message["state"])
         advice = state.pop("advice")
         parsed_advice = None if advice is None else Advice(
             advice["kind"], tuple(advice["scores"]), advice["action"], advice["value"])
-        folder, drawn, vector = state.pop("kept"), state.pop("observation"), state.pop("vector")
+        folder, _ = state.pop("kept"), state.pop("observation")  # the numbers that a page draws
+        row = np.frombuffer(base64.b64decode(message["seen"]), spec.observation_dtype)
+        rows = row.reshape(1, *spec.observation_shape)
+        seen = decode(rows, spec.parts)
+        observation = {name: one[0] for name, one in seen.items()} if isinstance(seen, dict) else seen[0]
         return cls(**state, advice=parsed_advice, kept=Path(folder) if folder else None, picture=picture,
-                   mime=message["mime"], observation=tuple(vector or drawn or ()))
+                   mime=message["mime"], observation=observation)
 
 
 class Game:
@@ -147,7 +156,7 @@ class Game:
     @property
     def moment(self) -> Moment:
         """The current state of the game."""
-        return Moment.of(*self._process.latest)
+        return Moment.of(*self._process.latest, spec=self.spec)
 
     @property
     def advice(self) -> Advice | None:
@@ -178,11 +187,17 @@ class Game:
 
     # --- playing --------------------------------------------------------------------------------------------------
 
-    def step(self, action: Action | Mapping[str, Any] | None = None) -> Moment:
+    def step(self, action: Action | Mapping[str, Any] | None = None, *, own_units: bool = False) -> Moment:
         """Take the person's `action`, or the agent's if it is None; a mixed one also by its parts' names.
+
+        Args:
+            action: choices are whole numbers from 0 on, numbers lie within [-1, 1], the environment's bounds.
+            own_units: whether `action` is one of the environment's own action space instead, as for its `step`.
 
         Raises InvalidInput, EnvironmentFailed.
         """
+        if Setting("own_units", bool, False, "").check(own_units) and action is not None:
+            action = from_own_units(self.spec.actions, action)
         return self._command("step", action=_plain(action_words.columns_of(
             self.spec.actions, self.action_names, action)))
 
@@ -290,6 +305,8 @@ class Game:
         return self._view
 
 
+@checked_arguments(source="Give a run, a checkpoint, or an environment by its name or class", deterministic=GIVE_GREEDY,
+                   wrappers="Give a function that makes the environment with its wrappers.")
 def play(
     source: Checkpoint | Run | str | Path | Callable[..., Any],
     *,

@@ -7,6 +7,7 @@ seed and actions reproduce the episode.
 
 from __future__ import annotations
 
+import base64
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -219,8 +220,12 @@ class WorkerEpisode:
             "score": self._last_score if spec.scored else None,
             "episode_score": self._score if spec.scored else None, "action": self._last[0], "by": self._last[1],
             "over": self.over, "by_person": self.by_person, "advice": self._advice(), "observation": self._drawn(),
-            "vector": self._vector(),
         }
+
+    @property
+    def seen(self) -> str:
+        """The bytes of the current observation, as text."""
+        return base64.b64encode(np.ascontiguousarray(self._observation).tobytes()).decode()
 
     def _advice(self) -> dict[str, Any] | None:
         if self.over or isinstance(self._player, NoPlayer):
@@ -228,11 +233,6 @@ class WorkerEpisode:
         name = next(kind for kind in KINDS if kind in self._thoughts)
         return {"kind": KINDS[name], "scores": self._thoughts[name].tolist(), "action": self._proposed[0].tolist(),
                 "value": float(self._thoughts["values"])}
-
-    def _vector(self) -> list[float] | None:
-        """All numbers of the observation, if it is a vector."""
-        is_one = self._observation.ndim == 1 and not self._stage.environment.spec.parts
-        return self._observation.tolist() if is_one else None
 
     def _drawn(self) -> list[float] | None:
         """The numbers of the observation that a page draws, or None if there is a picture."""

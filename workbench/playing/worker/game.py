@@ -177,7 +177,7 @@ class WorkerGame:
     def say(self, answers: int | None, error: WorkbenchError | None = None) -> None:
         """Send the current state; `answers`: id of the command that it answers, or None."""
         message = {"id": answers, "state": {**self._episode.state(), **self._clock, "kept": self._kept},
-                   "journal": str(self._episode.journal.path)}
+                   "journal": str(self._episode.journal.path), "seen": self._episode.seen}
         if error is not None:
             message["error"] = record_of(error)
         self._tell({**message, "mime": self._episode.mime}, self._episode.picture)

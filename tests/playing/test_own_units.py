@@ -1,0 +1,62 @@
+"""An action in an environment's own units is the one that the game takes."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from gymnasium.spaces import Box, Dict, Discrete, MultiBinary, MultiDiscrete, Tuple
+from torch import from_numpy
+
+from workbench.algorithms.distributions import distribution_of
+from workbench.environment_spec import ActionSpec
+from workbench.environments.adapters.action_spaces import actions_of
+from workbench.errors import InvalidInput, WorkbenchError
+from workbench.playing.action_words import columns_of
+from workbench.playing.by_hand.own_units import from_own_units
+
+SPACES = (
+    Discrete(3, start=5), Discrete(4), MultiDiscrete([2, 3], start=[1, 0]), MultiDiscrete(np.array([[2, 3], [4, 2]])),
+    MultiBinary(3), MultiBinary([2, 2]), Box(-2, 2, (1,), np.float32),
+    Box(np.array([[0, -1], [-3, 2]], np.float32), np.array([[1, 5], [3, 3]], np.float32)),
+    Dict({"move": Discrete(3, start=1), "throttle": Box(0, 10, (2,), np.float32)}),
+    Tuple((Box(-1, 3, (1,), np.float32), MultiDiscrete([2, 3]))),
+)
+
+
+@pytest.mark.parametrize("space", SPACES, ids=str)
+def test_what_the_environment_gets_is_what_was_given(space: Any) -> None:
+    space.seed(0)
+    actions, to_native = actions_of(space, "x")
+    for _ in range(20):
+        action = space.sample()
+        taken = np.asarray(columns_of(actions, (), from_own_units(actions, action)), actions.dtype)[None]
+        got = to_native(taken)
+        if isinstance(space, Dict):
+            for name, value in action.items():
+                np.testing.assert_allclose(np.asarray(got[name])[0], value, rtol=1e-5, atol=1e-5)
+        elif isinstance(space, Tuple):
+            for one, value in zip(got, action, strict=True):
+                np.testing.assert_allclose(np.asarray(one)[0], value, rtol=1e-5, atol=1e-5)
+        else:
+            np.testing.assert_allclose(np.asarray(got)[0], action, rtol=1e-5, atol=1e-5)
+    assert distribution_of(actions).to_environment(from_numpy(taken)).shape == taken.shape
+
+
+@pytest.mark.parametrize(("space", "action", "said"), [
+    (Box(-2, 2, (1,), np.float32), [2.5], r"action 2.5 is not in the environment's own bounds \[-2, 2\]"),
+    (Box(-2, 2, (1,), np.float32), [np.nan], "action nan is not in"),
+    (Box(-2, 2, (1,), np.float32), 0.5, r"has the shape \[\], and the environment's own actions have \[1\]"),
+    (Discrete(3), [1], r"has the shape \[1\], and the environment's own actions have \[\]"),
+    (Tuple((Discrete(2), Discrete(2))), (1,), "must have the parts 0, 1, and no other"),
+    (Dict({"a": Discrete(2), "b": Discrete(2)}), {"a": 1, "c": 0}, "must have the parts a, b, and no other"),
+])
+def test_a_wrong_action_is_named(space: Any, action: Any, said: str) -> None:
+    with pytest.raises(WorkbenchError, match=said):
+        from_own_units(actions_of(space, "x")[0], action)
+
+
+def test_bounds_that_are_not_known_are_said() -> None:
+    with pytest.raises(InvalidInput, match="bounds of this environment's actions are not known"):
+        from_own_units(ActionSpec("tanh_normal", (0,)), [0.5])
