@@ -214,6 +214,31 @@ def test_a_trajectory_that_the_seed_does_not_repeat_is_said():
         check_environment(lambda num_envs, seed: Broken(drifting, num_envs, seed))
 
 
+def test_what_to_do_about_a_seed_that_is_lost_is_said():
+    class Deaf(CountingEnv):
+        def reset(self):
+            return super().reset()
+
+    with pytest.raises(EnvironmentFailed, match=r"'seed'. Gymnasium's reset takes them: def reset\(self, \*,"):
+        check_environment(Deaf)
+    with pytest.raises(EnvironmentFailed, match=r"trajectory \(super\(\).reset\(seed=seed\) seeds self.np_random"):
+        check_environment(Unseeded)
+    with pytest.raises(EnvironmentFailed, match=r"trajectory \(NormalizeObservation keeps running means from"):
+        check_environment("CartPole-v1", wrappers=[gymnasium.wrappers.NormalizeObservation])
+
+
+class Unseeded(gymnasium.Env):
+    """Draws its rewards from what no seed reaches."""
+
+    observation_space, action_space = gymnasium.spaces.Box(0, 1, (1,), np.float32), gymnasium.spaces.Discrete(2)
+
+    def reset(self, *, seed=None, options=None):
+        return np.zeros(1, np.float32), {}
+
+    def step(self, action):
+        return np.zeros(1, np.float32), float(np.random.default_rng().random()), False, False, {}
+
+
 def test_environments_that_share_state_are_said():
     class Shared(CountingEnv):
         total = 0

@@ -210,7 +210,7 @@ def check_environment(
         _check_spec(env, num_envs)
         counts, trajectory = _rollout(env, steps, seed)
         _check_same(trajectory, _rollout(env, steps, seed)[1], "same seed, same trajectory",
-                    "reset(seed=...) with the same seed must repeat the trajectory")
+                    f"reset(seed=...) with the same seed must repeat the trajectory ({_seeding(factory)})")
         _check_refusals(env)
     with contextlib.closing(build()) as env:
         _check_same(trajectory, _rollout(env, steps, seed)[1], "same seed, same trajectory",
@@ -408,6 +408,14 @@ def _wrong_actions(spec: EnvironmentSpec, num_envs: int) -> list[tuple[Array, st
     sizes = np.broadcast_to(np.array(spec.actions.sizes).reshape(spec.actions.shape), valid.shape)
     return [too_many, (sizes.copy(), f"there are {spec.actions.sizes} choices, counted from 0"),
             (np.full_like(valid, -1), "choices are counted from 0"), (valid + 0.5, "they are integers")]
+
+
+def _seeding(made: Wrapped) -> str:
+    """What to do about a trajectory that a seed does not repeat."""
+    if made.learning:
+        return (f"{' and '.join(made.learning)} keeps running means from episode to episode: check without it, and let "
+                "a run have normalize_observations=True or normalize_rewards=True instead")
+    return "super().reset(seed=seed) seeds self.np_random, from which to draw all that is random"
 
 
 def _check_same(

@@ -42,7 +42,6 @@ from workbench.supervisor import stopping_rules
 
 Factory = Callable[..., Any]
 
-_WITH_RUNNING_MEANS = ("NormalizeObservation", "NormalizeReward")  # wrappers of Gymnasium
 _LAST_COPY_S = 660.0  # to storage, of a run that has ended: a minute more than its supervisor takes
 _SUPERVISOR_S = 180.0  # to start on a busy machine, with up to 10 s until the processes of a dead one have ended
 
@@ -85,9 +84,10 @@ def checked_config(
             raise
         raise UnknownName(f"{error.name} is an argument of {label}, and no field of a run. Give "
                           f"environment_options={{{error.name!r}: {fields[error.name]!r:.100}}}.") from None
-    if learnt := [one for one in wrapped.names.split(", ") if one in _WITH_RUNNING_MEANS]:
-        notify(f"{' and '.join(learnt)}: each environment keeps running means of its own, which no checkpoint has, so "
-               "an evaluation, a rollout and a resumed run begin without them, and are not what was trained in. "
+    if wrapped.learning:
+        notify(f"{' and '.join(wrapped.learning)}: each environment keeps running means of its own, which no "
+               "checkpoint has, so an evaluation, a rollout and a resumed run begin without them, and are not what was "
+               "trained in. "
                "normalize_observations=True and normalize_rewards=True, without the wrapper, keep them.")
     if factory is None:
         environments.check_name(label, config.environment_options)

@@ -54,8 +54,10 @@ def raised(name: str, index: Index, where: str, error: BaseException) -> Workben
     own = error.__traceback__  # its first frame is ours: dropped, unless the error arose there
     trace = own.tb_next if own is not None and own.tb_next is not None else own
     text = "".join(traceback.format_exception(type(error), error, trace)).rstrip()
+    remedy = (". Gymnasium's reset takes them: def reset(self, *, seed=None, options=None)."
+              if where == "reset" and isinstance(error, TypeError) and "unexpected keyword" in str(error) else "")
     return EnvironmentFailed(
-        f"environment {_which(name, index)} raised {type(error).__name__} in {where}: {short(error)}\n\n{text}")
+        f"environment {_which(name, index)} raised {type(error).__name__} in {where}: {short(error)}{remedy}\n\n{text}")
 
 
 def broken(name: str, index: Index, where: str, rule: str) -> EnvironmentFailed:

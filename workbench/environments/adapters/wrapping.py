@@ -13,6 +13,7 @@ from typing import Any
 
 from workbench.errors import EnvironmentFailed, InvalidInput
 
+_WITH_RUNNING_MEANS = ("NormalizeObservation", "NormalizeReward")
 _MOST_WRAPPERS = 100
 Factory = Callable[..., Any]
 Wrapper = Callable[[Any], Any]
@@ -34,6 +35,11 @@ class Wrapped:
     def names(self) -> str:
         """Names of the wrappers, innermost first."""
         return ", ".join(map(_name, self.wrappers))
+
+    @property
+    def learning(self) -> tuple[str, ...]:
+        """Those of Gymnasium's that keep running means from episode to episode."""
+        return tuple(name for name in map(_name, self.wrappers) if name in _WITH_RUNNING_MEANS)
 
     def around(self, make: Factory) -> Factory:
         """A factory with the arguments of `make` that wraps the environment that `make` returns."""
