@@ -261,7 +261,7 @@ class Group:
             reached = self.average(torch.tensor(reached, device=total.device)).tolist()
         trained = [parameter for parameter, share in zip(parameters, reached, strict=True) if share > 0]
         gradients = [torch.zeros_like(one) if one.grad is None else one.grad for one in trained]
-        for kind in {gradient.dtype for gradient in gradients}:
+        for kind in dict.fromkeys(gradient.dtype for gradient in gradients):  # in the same order everywhere
             alike = [gradient for gradient in gradients if gradient.dtype == kind]
             means = self.average(torch.cat([gradient.flatten() for gradient in alike]))
             for gradient, mean in zip(alike, torch.split(means, [gradient.numel() for gradient in alike]), strict=True):
