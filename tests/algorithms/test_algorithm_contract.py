@@ -21,6 +21,7 @@ from workbench.environment_spec import ACTION_WORDS, ActionSpec, EnvironmentSpec
 from workbench.errors import AlgorithmFailed, InvalidInput, UnknownName
 from workbench.playing.worker import onnx_export
 from workbench.policies import check_algorithm
+from workbench.running.starting import checked_config
 
 SPECS = {
     "vectors": EnvironmentSpec("vectors", (3,), "float32", 4),
@@ -386,6 +387,20 @@ def test_an_additional_head_is_checked_with_the_network_that_has_it() -> None:
     wb.check_algorithm(Good, network="mlp")
     with pytest.raises(AlgorithmFailed, match="has no attribute 'guess'"):
         wb.check_algorithm(Predicts)
+
+
+class Brings(Predicts):
+    """Has the network that it needs."""
+
+    default_network = with_a_guess
+
+
+def test_a_class_may_bring_its_network() -> None:
+    wb.check_algorithm(Brings)
+    with pytest.raises(AlgorithmFailed, match="has no attribute 'guess'"):
+        wb.check_algorithm(Brings, network="mlp")
+    code = checked_config("CartPole-v1", Brings, None, None, (), {})[1]
+    assert set(code) == {"algorithm.pkl", "network.pkl"}
 
 
 @pytest.mark.parametrize("algorithm", BROKEN, ids=lambda algorithm: algorithm.__name__)

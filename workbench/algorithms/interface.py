@@ -7,7 +7,7 @@ maps time-major tensors to the outputs that the algorithm needs; inference is th
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, NamedTuple, Protocol
 
@@ -204,6 +204,8 @@ class Algorithm:
 
     Attributes:
         Config: the class of its hyperparameters.
+        default_network: a function or class that makes the network where a call gives none, as `network=` of a launch;
+            None: one that ships.
         actions: the kinds of actions that it chooses (`environment_spec.ACTION_KINDS`).
         histogram_edges: of `Loss.samples`, ascending; samples beyond them are clipped.
         overlap: steps that consecutive unrolls share beyond the one that every unroll shares, such as a burn-in.
@@ -220,6 +222,7 @@ class Algorithm:
     """
 
     Config: type[LearningConfig] = LearningConfig
+    default_network: Callable[[EnvironmentSpec], nn.Module] | None = None
     actions: tuple[str, ...] = ACTION_KINDS
     histogram_edges: Mapping[str, tuple[float, ...]] = {}
     overlap: int = 0

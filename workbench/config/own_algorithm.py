@@ -44,6 +44,11 @@ ARGUMENTS = frozenset((  # of the calls that take fields: a field of such a name
 # --- describing -------------------------------------------------------------------------------------------------------
 
 
+def network_of(algorithm: Any, network: Any) -> Any:
+    """`network`; where it is None, what a class of a user's own brings as its `default_network`."""
+    return getattr(algorithm, "default_network", None) if network is None and isinstance(algorithm, type) else network
+
+
 def named_algorithm(algorithm: Any, *, taken: Mapping[str, Any]) -> tuple[str, dict[str, Any]]:
     """The name of an algorithm, and the description of its hyperparameters where it is a class that a user wrote.
 

@@ -25,7 +25,7 @@ from workbench.algorithms.batch import Batch
 from workbench.algorithms.rate_factors import RateFactors
 from workbench.algorithms.returned import is_tensor, rule, said_of
 from workbench.config import ALGORITHMS, LearningConfig, ReplayConfig, RunConfig, check_network_maker, settings
-from workbench.config.own_algorithm import named_algorithm, near_misses, varied
+from workbench.config.own_algorithm import named_algorithm, near_misses, network_of, varied
 from workbench.environment_spec import ACTION_KINDS, EnvironmentSpec
 from workbench.errors import AlgorithmFailed, InvalidInput, WorkbenchError
 from workbench.metrics.meanings import METRICS
@@ -88,6 +88,7 @@ def check_algorithm(
     own = None if isinstance(algorithm, str) else algorithm
     if own is not None and not (isinstance(own, type) and issubclass(own, Algorithm)):
         raise InvalidInput(f"algorithm={algorithm!r:.100} must be a class that derives from wb.Algorithm.")
+    network = network_of(own, network)
     if not isinstance(network, str | None):
         check_network_maker(network, or_name=True)
     name, description = named_algorithm(algorithm, taken=settings(RunConfig))

@@ -15,7 +15,7 @@ from typing import Any
 
 from workbench import checkpoints, environments, imports, launchers, rundir
 from workbench.config import RunConfig, check_network, check_network_maker, settings
-from workbench.config.own_algorithm import named_algorithm, near_misses, varied
+from workbench.config.own_algorithm import named_algorithm, near_misses, network_of, varied
 from workbench.config.settings import takes
 from workbench.environments.adapters import code_by_value, edited_modules, sent_modules
 from workbench.environments.adapters.wrapping import Wrapped, Wrapper, checked_wrappers
@@ -56,6 +56,7 @@ def checked_config(
     """The configuration, the code of the run by file name, and the name of the preset. Raises InvalidInput."""
     factory = environment if callable(environment) else environments.registered_factory(str(environment))
     label = environment if isinstance(environment, str) else label_of(environment)
+    network = network_of(algorithm, network)
     if isinstance(network, str):
         check_network(network)
     elif network is not None:
