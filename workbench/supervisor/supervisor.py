@@ -259,12 +259,17 @@ class Supervisor:
             self._budget.spend(now, self.config.price_per_hour)
             _, why = stopping_rules.reached(self.config, self._counted())
         if why:
-            self.end(Outcome("finished", why))
+            self.end(Outcome("finished", f"{why}{self._untrained}"))
         elif not self._misses_score and self.config.target_score is not None:
             self._misses_score = stopping_rules.has_no_score(self.config, self._counted())
             if self._misses_score:
                 self.event("error", f"target_score={self.config.target_score:g} can end nothing: this environment "
                                     "tells no score. target_return goes by the return")
+
+    @property
+    def _untrained(self) -> str:
+        """The end of a sentence about a run that ends without an update."""
+        return "" if self._tracker.progress.updates else " before the first update, so that nothing was learnt"
 
     def _end_hung(self) -> None:
         """Kill actors whose environments hang; they restart as after a crash."""
@@ -347,9 +352,8 @@ class Supervisor:
         if not self._endings.note(ended):
             return
         if ended.index is None and ending.code == 0 and self._has_reached_total():
-            untrained = "" if self._tracker.progress.updates else (
-                " before the first update, so that nothing was learnt. Give more frames, or smaller batches")
-            self.end(Outcome("finished", f"reached total_frames={self.config.total_frames}{untrained}"))
+            remedy = ". Give more frames, or smaller batches" if self._untrained else ""
+            self.end(Outcome("finished", f"reached total_frames={self.config.total_frames}{self._untrained}{remedy}"))
         elif self._endings.is_hopeless(ended, starting=self.state == "starting"):
             self.end(failure(ended))
         else:
