@@ -504,6 +504,26 @@ def test_a_loss_that_ends_its_process_is_named() -> None:
         wb.check_algorithm(Leaves)
 
 
+class SeenAsUsual(Good):
+    """As from before there was a class to derive a distribution from."""
+
+    class Plain:
+        def __init__(self, usual: Any) -> None:
+            self.sample, self.mode, self.log_prob = usual.sample, usual.mode, usual.log_prob
+
+    def __init__(self, config: Any, *, spec: Any) -> None:
+        super().__init__(config, spec=spec)
+        self.distribution = self.Plain(self.distribution)  # type: ignore[assignment]
+
+
+def test_a_distribution_without_scores_is_refused_but_in_runs_that_had_it() -> None:
+    with pytest.raises(AlgorithmFailed, match=r"has no scores\(...\) or preference\(...\).*Derive its class"):
+        wb.check_algorithm(SeenAsUsual)
+    name, description = named_algorithm(SeenAsUsual, taken=settings(RunConfig))
+    config = check_algorithm.smaller(RunConfig.build("x", algorithm=name, own_algorithm=description))
+    check_algorithm.check_class(SeenAsUsual, config, spec=EnvironmentSpec("x", (4,), "float32", 2), new=False)
+
+
 class Counts(Good):
     """Keeps a number that it does not restore."""
 

@@ -31,6 +31,28 @@ from workbench.wire.lifeline import leave
 SPEC = EnvironmentSpec("vector", (3,), "float32", 2)
 
 
+class Skipping(torch.nn.Module):
+    """A user's network: a layer for large observations alone, which one learner's part of a batch may lack."""
+
+    def __init__(self, network: torch.nn.Module, rank: int) -> None:
+        super().__init__()
+        self.network, self.extra = network, torch.nn.Linear(3, 1)
+        torch.nn.init.constant_(self.extra.weight, 0.1 + rank)  # the leader's counts
+        self.register_buffer("one", torch.ones(1).expand(4096))
+        self.register_buffer("rank", torch.full((3,), rank, dtype=torch.int16))
+        self.register_buffer("turned", torch.full((2, 3), float(rank)).T)
+
+    def initial_state(self, batch: int) -> Any:
+        return self.network.initial_state(batch)  # type: ignore[operator]
+
+    def forward(self, observation: torch.Tensor, *others: Any) -> Any:
+        output, state = self.network(observation, *others)
+        large = observation[..., 0] > 2.2
+        if large.any():
+            output = output._replace(value=output.value + large * self.extra(observation).squeeze(-1))
+        return output, state
+
+
 class Changing(wb.Algorithm):
     """Trains its value for large rewards alone, which one learner's part of a batch may lack."""
 
@@ -55,6 +77,7 @@ FIELDS = {
     "ppo": {"algorithm": "ppo"},
     "awr": {"algorithm": "awr"},
     "own": {},
+    "own network": {},
     "parts": {"algorithm": "sac", "critic_size": 8, "critic_rate_factor": 3.0, "temperature_rate_factor": 0.3},
     "popart": {"normalize_values": True, "normalize_rewards": True, "target_entropy": 0.3, "kl_cost_target": 0.01},
 }
@@ -72,6 +95,9 @@ def trained(what: str, config: RunConfig, group: Group | None) -> dict[str, Arra
     algorithm = algorithms.build(config, spec=SPEC, own=Changing if what == "own" else None)
     normalise = config.hyperparameters.normalize_observations
     network = networks.build(config.network, spec=SPEC, heads=algorithm.heads, seed=0, normalise=normalise)
+    if what == "own network":
+        torch.manual_seed(0)
+        network = Skipping(network, 0 if group is None else group.rank)
     trainer = Trainer(network, algorithm, Device("cpu", precision="fp32"), config.hyperparameters)
     if group is not None:
         trainer.join(group)

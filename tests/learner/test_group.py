@@ -44,7 +44,7 @@ def group_trained(folder: Path, what: str) -> list[dict[str, Array]]:
     return [dict(np.load(folder / f"{rank}.npz")) for rank in range(2)]
 
 
-MORE = ("own", "entropy", "r2d2", "normalised", "popart", "ppo", "awr", "parts", "nan")
+MORE = ("own", "own network", "entropy", "r2d2", "normalised", "popart", "ppo", "awr", "parts", "nan")
 
 
 @pytest.mark.parametrize("what", ["vtrace", *(pytest.param(one, marks=pytest.mark.full) for one in MORE)])

@@ -26,6 +26,8 @@ from workbench.errors import (
     ShapeMismatch,
     StorageFailed,
 )
+from workbench.networks import PolicyValueNetwork
+from workbench.networks.torsos import MLP
 from workbench.playing.worker import onnx_export
 from workbench.policies.player import load_policy
 
@@ -155,6 +157,17 @@ def test_onnx_says_what_torch_says_step_after_step(tmp_path: Path, capsys: pytes
         np.testing.assert_allclose(given["state_1"], state[1].numpy(), atol=1e-5)
     with pytest.raises(InvalidInput, match="recall.onnx is there already"):
         wb.export_policy(one, target=tmp_path / "recall.onnx")
+
+
+def noting(spec: Any) -> torch.nn.Module:
+    """A network with a buffer that is no weight, and no number yet."""
+    network = PolicyValueNetwork(MLP(spec.stacked_shape), actions=spec.actions)
+    network.register_buffer("best", torch.tensor(float("nan")))
+    return network
+
+
+def test_a_buffer_may_hold_what_is_no_number(tmp_path: Path) -> None:
+    assert wb.evaluate(checkpoint_in(tmp_path, "CartPole-v1", network=noting), episodes=1).lengths
 
 
 class Branching(torch.nn.Module):

@@ -22,6 +22,8 @@ SPACES = (
     Box(np.array([[0, -1], [-3, 2]], np.float32), np.array([[1, 5], [3, 3]], np.float32)),
     Dict({"move": Discrete(3, start=1), "throttle": Box(0, 10, (2,), np.float32)}),
     Tuple((Box(-1, 3, (1,), np.float32), MultiDiscrete([2, 3]))),
+    Dict({"a": Discrete(2), "c": Dict({"d": Box(0, 4, (2,), np.float32), "e": Discrete(3, start=-2)})}),
+    Tuple((Discrete(3, start=4),)), Dict({"a": Box(-2, 2, (1,), np.float32)}),
 )
 
 
@@ -33,22 +35,32 @@ def test_what_the_environment_gets_is_what_was_given(space: Any) -> None:
         action = space.sample()
         taken = np.asarray(columns_of(actions, (), from_own_units(actions, action)), actions.dtype)[None]
         got = to_native(taken)
-        if isinstance(space, Dict):
-            for name, value in action.items():
-                np.testing.assert_allclose(np.asarray(got[name])[0], value, rtol=1e-5, atol=1e-5)
-        elif isinstance(space, Tuple):
-            for one, value in zip(got, action, strict=True):
-                np.testing.assert_allclose(np.asarray(one)[0], value, rtol=1e-5, atol=1e-5)
-        else:
-            np.testing.assert_allclose(np.asarray(got)[0], action, rtol=1e-5, atol=1e-5)
+        assert_same(got, action)
     assert distribution_of(actions).to_environment(from_numpy(taken)).shape == taken.shape
+
+
+def assert_same(got: Any, action: Any) -> None:
+    """`got` has an axis of rows before those of `action`."""
+    if isinstance(action, dict):
+        for name, value in action.items():
+            assert_same(got[name], value)
+    elif isinstance(action, tuple):
+        for one, value in zip(got, action, strict=True):
+            assert_same(one, value)
+    else:
+        np.testing.assert_allclose(np.asarray(got)[0], action, rtol=1e-5, atol=1e-5)
 
 
 @pytest.mark.parametrize(("space", "action", "said"), [
     (Box(-2, 2, (1,), np.float32), [2.5], r"action 2.5 is not in the environment's own bounds \[-2, 2\]"),
     (Box(-2, 2, (1,), np.float32), [np.nan], "action nan is not in"),
-    (Box(-2, 2, (1,), np.float32), 0.5, r"has the shape \[\], and the environment's own actions have \[1\]"),
-    (Discrete(3), [1], r"has the shape \[1\], and the environment's own actions have \[\]"),
+    (Box(-2, 2, (1,), np.float32), 0.5, r"is float64 \[\], and .* own actions are numbers of shape \[1\]"),
+    (Box(np.array([1, 0]), np.array([1, 2]), dtype=np.float64), [5, 1], r"action 5 is not in .* bounds \[1, 1\]"),
+    (Discrete(3), [1], r"is int64 \[1\], and the environment's own actions are whole numbers of shape \[\]"),
+    (Discrete(3, start=-2), 1, "action 1 is not one of the environment's own choices, -2 to 0"),
+    (Discrete(3), 0.5, "action 0.5 is not one of"),
+    (Discrete(3), "left", "the environment's own actions are whole numbers"),
+    (MultiDiscrete([2, 2]), [[1], [1, 2]], "is no action: "),
     (Tuple((Discrete(2), Discrete(2))), (1,), "must have the parts 0, 1, and no other"),
     (Dict({"a": Discrete(2), "b": Discrete(2)}), {"a": 1, "c": 0}, "must have the parts a, b, and no other"),
 ])

@@ -356,10 +356,12 @@ def test_a_fork_of_a_finished_run_needs_more_frames(home: Path, nowhere: None) -
     ("target_return", "episode_return"), ("target_score", "episode_score"), ("target_score", "evaluation_score")])
 def test_a_fork_that_has_reached_its_target_needs_another(home: Path, nowhere: None, target: str, by: str) -> None:
     reached = {"judged": {"by": by, "mean": 18.5, "episodes": 30}}
-    evaluating = {"evaluation_envs_per_actor": 1} if by.startswith("evaluation") else {}
-    run = ended_r2d2_run(meta=reached, **{target: 18.0}, **evaluating)
+    evaluating = int(by.startswith("evaluation"))
+    run = ended_r2d2_run(meta=reached, **{target: 18.0}, evaluation_envs_per_actor=evaluating)
     with pytest.raises(InvalidInput, match=rf"{target}=18 is reached .* a mean \w+ of 18.5. .*, or {target}=None"):
         run.fork()
+    if by == "episode_return":  # the fork's evaluations have yet to begin
+        assert started(run, evaluation_envs_per_actor=2).config().evaluating_per_actor
     for other in (19.0, None):
         assert started(run, **{target: other}).config().value(target) == other
 

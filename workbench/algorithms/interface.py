@@ -269,13 +269,19 @@ class Algorithm:
 
     def outlook(self, output: Any, *, config: Any) -> Outlook:
         """The output as people see it."""
-        scores = self.distribution.scores(output.policy_logits.float())
+        scores = self._seen_as.scores(output.policy_logits.float())
         return Outlook("mean" if self.spec.actions.kind == "tanh_normal" else "probability", scores,
                        output.value.float())
 
     def preference(self, output: Any, *, action: Tensor, config: Any) -> Tensor:
         """How strongly the network prefers `action` [*action], [T, B], differentiable: see `Distribution`."""
-        return self.distribution.preference(output.policy_logits.float(), action=action)
+        return self._seen_as.preference(output.policy_logits.float(), action=action)
+
+    @property
+    def _seen_as(self) -> Distribution:
+        """Its distribution; the usual one in place of a user's from before there was a class to derive from."""
+        own = self.distribution
+        return own if hasattr(own, "scores") and hasattr(own, "preference") else distribution_of(self.spec.actions)
 
     # ---- training ---------------------------------------------------------------------------------------------------
 

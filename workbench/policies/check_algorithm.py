@@ -127,12 +127,17 @@ def check_class(
     Args:
         new: whether the run has trained nothing by it: rules that are younger than some runs hold for these alone.
     """
-    kinds = ACTION_KINDS if own is None else own.actions
-    rule(isinstance(kinds, tuple | list) and all(kind in ACTION_KINDS for kind in kinds),
-         f"actions = {kinds!r} must be a tuple of some of these: {', '.join(ACTION_KINDS)}.")
+    if own is not None and new:
+        rule(isinstance(own.actions, tuple | list) and all(kind in ACTION_KINDS for kind in own.actions),
+             f"actions = {own.actions!r} must be a tuple of some of these: {', '.join(ACTION_KINDS)}.")
     with _naming("its constructor"):
         built = algorithms.build(config, spec=spec, own=own)
-    rule(hasattr(built, "spec"), "its __init__ leaves out super().__init__(config, spec=spec), which comes first.")
+    rule(hasattr(built, "spec") and hasattr(built, "distribution"),
+         "its __init__ leaves out super().__init__(config, spec=spec), which comes first.")
+    if new:
+        rule(hasattr(built.distribution, "scores") and hasattr(built.distribution, "preference"),
+             "its distribution has no scores(...) or preference(...), by which people see the policy. Derive its class "
+             "from workbench.algorithms.Distribution, which has both for actions that are numbers.")
     with _naming("heads and overlap"):
         heads, overlap = built.heads, built.overlap
     rule(isinstance(heads, Heads), f"heads are an algorithms.Heads, not {said_of(heads)}.")

@@ -132,15 +132,15 @@ def load_policy(checkpoint: Checkpoint) -> LoadedPolicy:
     network = partial(networks.build, config.network, spec=spec, heads=algorithm.heads, factory=factory, seed=0,
                       normalise=config.hyperparameters.normalize_observations)
     weights = {name: torch.from_numpy(array) for name, array in checkpoint.load("model").items()}
-    if broken := next((name for name, weight in weights.items() if weight.isnan().any()), None):
-        raise CheckpointCorrupt(f"{broken} of {checkpoint.path} has NaN, so its policy cannot choose an action. "
-                                "Choose an earlier checkpoint.")
     if factory is None:
         with torch.device("meta"):  # takes no memory: a stranger's network may have any size
             _fill(network(), weights, checkpoint, assign=True)
     else:
         networks.check(network(), spec=spec, output=algorithm.heads.output)
     filled = _fill(network(), weights, checkpoint)
+    if broken := next((name for name, weight in filled.named_parameters() if weight.isnan().any()), None):
+        raise CheckpointCorrupt(f"{broken} of {checkpoint.path} has NaN, so its policy cannot choose an action. "
+                                "Choose an earlier checkpoint.")
     if own is not None and "algorithm" in checkpoint.groups:  # ours act by their network alone
         _restore(algorithm, filled, checkpoint)
     return LoadedPolicy(filled.eval().requires_grad_(False), algorithm, spec, config.hyperparameters)

@@ -171,12 +171,10 @@ def _check_target(config: RunConfig, source: Checkpoint) -> None:
     """Raises InvalidInput where the means of the checkpoint would finish the fork at once."""
     if (judged := checkpoints.standing(source)) is None:
         return
-    means = {judged.by: judged.mean}
-    if not config.evaluating_per_actor and source.episode_return is not None:
-        means.setdefault("episode_return", source.episode_return)
+    means = {"episode_return": source.episode_return, judged.by: judged.mean}
     for field in stopping_rules.TARGETS:
         target, what = getattr(config, field), field.removeprefix("target_")
-        mean = next((mean for by, mean in means.items() if by.endswith(what)), None)
+        mean = means.get(f"{'evaluation' if config.evaluating_per_actor else 'episode'}_{what}")
         if target is not None and mean is not None and mean >= target:
             raise InvalidInput(f"{field}={target:g} is reached already: the fork would begin with a mean {what} of "
                                f"{exact(mean)}. Give another one, or {field}=None.")

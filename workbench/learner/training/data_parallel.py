@@ -242,9 +242,12 @@ class Group:
 
     def equalise(self, network: nn.Module) -> None:
         """Give every learner's `network` the leader's weights and statistics."""
-        with _together():
+        with _together(), torch.no_grad():
             for tensor in (*network.parameters(), *network.buffers()):
-                dist.broadcast(tensor.detach(), 0)
+                same = tensor.detach().clone(memory_format=torch.contiguous_format)
+                dist.broadcast((torch.view_as_real(same) if same.is_complex() else same).view(-1).view(torch.uint8), 0)
+                if 0 not in tensor.stride():  # else one number stands in many places, as in a mask
+                    tensor.copy_(same)
 
     def backward(self, total: Tensor, parameters: Sequence[nn.Parameter], *, varies: bool) -> None:
         """Compute the gradients of the mean of all learners' `total` with respect to `parameters`.

@@ -101,6 +101,10 @@ def fill_state(optimizer: torch.optim.Optimizer) -> None:
             value.zero_()
 
 
+def _is_users(part: nn.Module) -> bool:
+    return type(part).__module__.partition(".")[0] not in ("workbench", "torch")
+
+
 class Trainer:
     """The trained network, its optimizer, and the sums of loss terms since the last `drain`."""
 
@@ -123,6 +127,8 @@ class Trainer:
         self._recorder = device.recorder(algorithm.training_generator)
         self._rates = [torch.zeros((), device=device.torch) for _ in self._factors.groups]  # if updates are recorded
         self._learners: Learners = Alone()
+        # Whether another batch may reach other weights: of what ships none does.
+        self._varies = is_own(algorithm) or any(_is_users(part) for part in network.modules())
         self._lock = threading.Lock()  # of the sums, which another thread drains
         self._sums, self._summed = torch.zeros(0), 0  # of the loss terms `_names`, over `_summed` updates
         self._names: list[str] = []
@@ -227,7 +233,7 @@ class Trainer:
             loss = self._loss(batch, config)
         for parameter in self.parameters:  # as zero_grad, which takes ten times as long
             parameter.grad = None
-        self._learners.backward(loss.total, self.parameters, varies=is_own(self.algorithm))
+        self._learners.backward(loss.total, self.parameters, varies=self._varies)
         if loss.enough is not None:
             loss = loss._replace(enough=self._learners.average(loss.enough))  # all learners decide alike
         return loss, self._clip_gradients(config.max_gradient_norm)
