@@ -205,7 +205,7 @@ def test_what_an_environment_raises_is_told_and_the_episode_before_it_kept(tmp_p
     with wb.play(checkpoint_in(tmp_path, Wide)) as game:
         assert game.moment.picture == b"" and game.moment.observation.tolist() == [0.0, 0.0]
         assert game.press("ArrowRight", "ArrowDown").observation.tolist() == [3.0, -3.0]
-        assert game.step([0.5, 1]).observation.tolist() == [1.5, 3.0]
+        assert game.step([np.float32(0.5), np.int64(1)]).observation.tolist() == [1.5, 3.0]
         with pytest.raises(EnvironmentFailed, match="it broke"):
             game.step([0, -2], own_units=True)
         assert game.moment.over == "failed"

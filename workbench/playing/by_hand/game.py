@@ -108,7 +108,7 @@ class Moment:
             advice["kind"], tuple(advice["scores"]), advice["action"], advice["value"])
         folder, _ = state.pop("kept"), state.pop("observation")  # the numbers that a page draws
         row = np.frombuffer(base64.b64decode(message["seen"]), spec.observation_dtype)
-        rows = row.reshape(1, *spec.observation_shape)
+        rows = row.reshape(1, *spec.observation_shape).copy()  # to write in
         seen = decode(rows, spec.parts)
         observation = {name: one[0] for name, one in seen.items()} if isinstance(seen, dict) else seen[0]
         return cls(**state, advice=parsed_advice, kept=Path(folder) if folder else None, picture=picture,
@@ -453,6 +453,8 @@ def _source(
 def _plain(action: Any) -> Any:
     """An action as JSON data, also if it is a NumPy array. Raises InvalidInput for what is no data."""
     action = action.tolist() if hasattr(action, "tolist") else action
-    if not isinstance(action, int | float | list | tuple | str | None):
+    if isinstance(action, list | tuple):
+        return [_plain(each) for each in action]
+    if not isinstance(action, int | float | str | None):
         raise InvalidInput(f"action={action!r:.100} is no action: give a number, or an array of numbers.")
     return action
