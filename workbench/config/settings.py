@@ -141,7 +141,7 @@ def with_default(base: type, name: str, default: Any, **more: Any) -> Any:
 ELSEWHERE: dict[str, list[str]] = {field: words.split() for field, words in {
     "envs_per_actor": "n_envs num_envs num_envs_per_worker num_envs_per_env_runner",
     "actors": "workers num_workers num_env_runners", "environment_options": "env_kwargs env_config",
-    "frame_stack": "env_framestack", 
+    "frame_stack": "env_framestack",
     "total_frames": "timesteps total_timesteps n_timesteps total_steps train_for_env_steps",
     "target_return": "reward_threshold stop_reward stop_on_reward", "device": "cuda",
     "patience_frames": "early_stopping max_no_improvement_evals", "evaluation_envs_per_actor": "eval_freq n_eval_envs",
