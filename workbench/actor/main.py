@@ -29,7 +29,7 @@ from workbench.errors import AccessDenied, ConnectionLost, OutOfBounds, ShapeMis
 from workbench.rundir import RunDirectory, sealed
 from workbench.wire import grpc
 from workbench.wire.endpoints import learner_name, reach
-from workbench.wire.lifeline import end_with_parent, leave_error, let_learner_first
+from workbench.wire.lifeline import Lifeline, end_with_parent, leave_error, let_learner_first
 from workbench.wire.messages import GroupStep, Hello
 from workbench.wire.rpc import Endpoint
 
@@ -136,8 +136,9 @@ def _play_once(
     return connect_and_play(groups, where, run.token(), index, runner=runner)
 
 
-def _replace_this_process() -> None:
+def _replace_this_process(lifeline: Lifeline) -> None:
     """Executes the same command in this process: id and standard streams stay, so its supervisor notices nothing."""
+    lifeline.hand_on()
     sys.stdout.flush()
     sys.stderr.flush()
     os.execv(sys.executable, [sys.executable, *sys.orig_argv[1:]])
@@ -146,7 +147,7 @@ def _replace_this_process() -> None:
 def main(run_dir: str, index: int) -> int:
     """Runs actor `index` of the run in `run_dir` until its supervisor ends it. Returns the exit code."""
     run = RunDirectory(Path(run_dir))
-    end_with_parent(lambda: _remove_bundle(run))
+    lifeline = end_with_parent(lambda: _remove_bundle(run))
     signal.signal(signal.SIGTERM, lambda *_: os._exit(0))
     prefer_for_oom_kill()
     let_learner_first()
@@ -161,6 +162,6 @@ def main(run_dir: str, index: int) -> int:
                 connected = _play_once(groups, run, learner, index, runner)
                 time.sleep(_RECONNECT_S)
                 if connected and any(getattr(group, "keeps_memory_at_reset", False) for group in groups):
-                    _replace_this_process()
+                    _replace_this_process(lifeline)
     except WorkbenchError as error:
         return leave_error(error_file, error)

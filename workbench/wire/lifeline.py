@@ -38,6 +38,10 @@ class Lifeline:
         os.close(nothing)
         threading.Thread(target=self._watch, name="lifeline", daemon=True).start()
 
+    def hand_on(self) -> None:
+        """Make standard input the pipe again, for a program that this process is about to become."""
+        os.dup2(self._parent, sys.stdin.fileno())
+
     def _watch(self) -> None:
         while os.read(self._parent, 4096):
             pass
