@@ -166,8 +166,9 @@ A policy of another form is a `Distribution` of your own (`workbench.algorithms`
 sets `self.distribution` to it, and acting, losses and what people see of the policy go by it. Unrolls keep an action as
 its kind has it, numbers as u with tanh(u) in [-1, 1]. An .onnx file holds the network alone, and says so.
 
-`default_network = my_network` in the class is the network of a call that gives none. `loss` gets it with what decodes
-and normalises observations around it. A method or a layer of your own network is that of
+`default_network = my_network` in the class is the network of a launch or a sweep that gives none. A run keeps the one
+that it began with, and whoever plays an export gives it: `network=my_network`. `loss` gets it with what decodes and
+normalises observations around it. A method or a layer of your own network is that of
 `workbench.algorithms.inner(network)`.
 
 ## Your own network

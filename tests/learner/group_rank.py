@@ -38,7 +38,7 @@ class Skipping(torch.nn.Module):
         super().__init__()
         self.network, self.extra = network, torch.nn.Linear(3, 1)
         torch.nn.init.constant_(self.extra.weight, 0.1 + rank)  # the leader's counts
-        self.register_buffer("one", torch.ones(1).expand(4096))
+        self.register_buffer("one", torch.full((2, 1), float(rank)).expand(2, 4096))
         self.register_buffer("rank", torch.full((3,), rank, dtype=torch.int16))
         self.register_buffer("turned", torch.full((2, 3), float(rank)).T)
 

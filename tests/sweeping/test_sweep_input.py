@@ -184,6 +184,14 @@ def test_numbers_of_numpy_count(home: Path, monkeypatch: pytest.MonkeyPatch) -> 
     assert (record["trials"], record["parallel"], record["generations"]) == (4, 1, 9)
 
 
+def test_a_network_that_a_class_brings_is_not_searched(home: Path) -> None:
+    class Brings(wb.Algorithm):
+        default_network = dict
+
+    with pytest.raises(InvalidInput, match="network"):
+        wb.sweep("CartPole-v1", algorithm=Brings, space={"network": ["mlp", "mlp-256"]})
+
+
 @pytest.mark.parametrize(("fields", "space", "warned"), [
     ({"total_frames": 128_000}, {}, True),  # 200 updates of 640 steps
     ({"total_frames": 128_640}, {}, False),

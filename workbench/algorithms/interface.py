@@ -204,8 +204,8 @@ class Algorithm:
 
     Attributes:
         Config: the class of its hyperparameters.
-        default_network: a function or class that makes the network where a call gives none, as `network=` of a launch;
-            None: one that ships.
+        default_network: a function or class that makes the network of a launch or sweep without `network=`; None: one
+            that ships.
         actions: the kinds of actions that it chooses (`environment_spec.ACTION_KINDS`).
         histogram_edges: of `Loss.samples`, ascending; samples beyond them are clipped.
         overlap: steps that consecutive unrolls share beyond the one that every unroll shares, such as a burn-in.

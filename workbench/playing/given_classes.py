@@ -19,7 +19,7 @@ from workbench import environments
 from workbench.checkpoints import Checkpoint
 from workbench.checkpoints.checkpoint import OWN_NETWORK
 from workbench.config import check_network_maker
-from workbench.config.own_algorithm import difference, named_algorithm, network_of
+from workbench.config.own_algorithm import difference, named_algorithm
 from workbench.environments.adapters import code_by_value
 from workbench.environments.adapters.wrapping import Wrapped
 from workbench.errors import InvalidInput, UnknownName, WorkbenchError
@@ -38,8 +38,6 @@ def with_classes(checkpoint: Checkpoint, **given: Any) -> Iterator[Checkpoint]:
 
     Raises InvalidInput for a class that is missing, not needed, or not the one that it was trained by.
     """
-    if given.get("network") is None and "network" in not_in_files(checkpoint):
-        given["network"] = network_of(given.get("algorithm"), None)
     _check_missing(checkpoint, given)
     for kind, one in given.items():
         if one is not None:

@@ -18,6 +18,7 @@ from workbench import checkpoints, imports, launchers, rundir
 from workbench.checkpoints import Checkpoint
 from workbench.config import DEFAULT, RunConfig
 from workbench.config.chosen import DEVICE_VARIABLE
+from workbench.config.own_algorithm import network_of
 from workbench.config.settings import Setting
 from workbench.environments.adapters.wrapping import Wrapper
 from workbench.errors import (
@@ -122,6 +123,7 @@ def sweep(
         RunExists, HomeNotWritable, MissingPackage: nothing was started.
         RunFailed: the sweep's process ended while it started.
     """
+    network = network_of(algorithm, network)
     fields = {"device": os.environ.get(DEVICE_VARIABLE, "auto"), **fields, "launcher": launcher, "address": address}
     config, code, preset_name = starting.checked_config(environment, algorithm, network, preset, wrappers, fields)
     fixed = {*fields, *(["network"] if network is not None else [])}

@@ -246,8 +246,8 @@ class Group:
             for tensor in (*network.parameters(), *network.buffers()):
                 same = tensor.detach().clone(memory_format=torch.contiguous_format)
                 dist.broadcast((torch.view_as_real(same) if same.is_complex() else same).view(-1).view(torch.uint8), 0)
-                if 0 not in tensor.stride():  # else one number stands in many places, as in a mask
-                    tensor.copy_(same)
+                places = tuple(slice(None) if step else slice(1) for step in tensor.stride())  # each number once
+                tensor[places].copy_(same[places])
 
     def backward(self, total: Tensor, parameters: Sequence[nn.Parameter], *, varies: bool) -> None:
         """Compute the gradients of the mean of all learners' `total` with respect to `parameters`.

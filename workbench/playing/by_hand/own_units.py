@@ -28,7 +28,7 @@ def from_own_units(actions: ActionSpec, action: Any) -> Any:
     space = actions.native or NativeSpace(actions.shape)
     try:
         values = np.asarray(action)
-    except ValueError as error:
+    except (ValueError, TypeError, RuntimeError) as error:  # the last of a tensor with a gradient
         raise InvalidInput(f"action={action!r:.100} is no action: {error}.") from None
     if values.shape != space.shape or values.dtype.kind not in "biuf":
         if isinstance(action, tuple | Mapping) and len(action) == 1:  # of a Tuple or Dict with one part
