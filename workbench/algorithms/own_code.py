@@ -7,17 +7,17 @@ from contextlib import contextmanager
 from typing import Any
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from workbench.algorithms import returned
 from workbench.algorithms.interface import Algorithm, NetworkOutput, Roles
 from workbench.errors import AlgorithmFailed
 
 
-def is_own(algorithm: Algorithm | type[Algorithm]) -> bool:
-    """Whether a user wrote it."""
-    made = algorithm if isinstance(algorithm, type) else type(algorithm)
-    return not made.__module__.startswith("workbench.")
+def is_own(made: Algorithm | nn.Module | type) -> bool:
+    """Whether a user wrote the class of an algorithm, or of a part of a network."""
+    kind = made if isinstance(made, type) else type(made)
+    return not kind.__module__.startswith(("workbench.", "torch."))
 
 
 @contextmanager

@@ -8,7 +8,7 @@ from typing import Any
 
 from workbench.config.run import RunConfig
 
-_ROUND = ("batch_size", "unroll_length", "minibatches")  # whose product is the steps that training waits for
+ROUND = ("batch_size", "unroll_length", "minibatches")  # whose product is the steps that training waits for
 _USES = ("echo_factor", "epochs", "replay_ratio", "demonstration_ratio")  # how often a step is trained on
 
 
@@ -20,11 +20,11 @@ def few_updates(config: RunConfig, who: str, values: Callable[[str], Sequence[An
         values: those that a field has in some run, by its name; None: its own alone.
     """
     known, frames = config.all_settings(), config.total_frames
-    found = {name: (values or (lambda name: [config.value(name)]))(name)
-             for name in (*_ROUND, *_USES, "warmup_updates") if name in known}
-    steps = math.prod(min(found[name]) for name in _ROUND if name in found)
+    found = {name: values(name) if values else [config.value(name)]
+             for name in (*ROUND, *_USES, "warmup_updates") if name in known}
+    steps = math.prod(min(found[name]) for name in ROUND if name in found)
     if not (config.replays or config.imitates) and frames < steps:  # a step has a frame or more
-        made = " x ".join(f"{name}={min(found[name])}" for name in _ROUND if name in found)
+        made = " x ".join(f"{name}={min(found[name])}" for name in ROUND if name in found)
         return (f"{who} makes no update in total_frames={frames:,}: training waits for {steps:,} steps ({made}). Give "
                 "more frames, or smaller batches.")
     uses = math.prod(max(found[name]) for name in _USES if name in found)

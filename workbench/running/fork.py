@@ -172,9 +172,8 @@ def _check_target(config: RunConfig, source: Checkpoint) -> None:
     if (judged := checkpoints.standing(source)) is None:
         return
     means = {"episode_return": source.episode_return, judged.by: judged.mean}
-    for field in stopping_rules.TARGETS:
-        target, what = getattr(config, field), field.removeprefix("target_")
-        mean = means.get(f"{'evaluation' if config.evaluating_per_actor else 'episode'}_{what}")
-        if target is not None and mean is not None and mean >= target:
-            raise InvalidInput(f"{field}={target:g} is reached already: the fork would begin with a mean {what} of "
-                               f"{exact(mean)}. Give another one, or {field}=None.")
+    field, what, mean = stopping_rules.target_reached(
+        config, lambda what: means.get(stopping_rules.mean_name(what, config)))
+    if field:
+        raise InvalidInput(f"{field}={config.value(field):g} is reached already: the fork would begin with a mean "
+                           f"{what} of {exact(mean)}. Give another one, or {field}=None.")

@@ -14,6 +14,7 @@ rule. The status holds the hours and the cost, so that a resumed run goes on wit
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 
 from workbench.config import RunConfig
@@ -50,10 +51,25 @@ class Budget:
 
 def mean_of(what: str, config: RunConfig, status: LearnerStatus) -> float | None:
     """The mean "return" or "score" that the rules use; None where too few episodes are behind it."""
-    evaluates = config.evaluating_per_actor > 0
-    episodes = status.evaluation_episodes if evaluates else status.episodes_in_mean or 0
-    mean: float | None = getattr(status, f"{'evaluation' if evaluates else 'episode'}_{what}")
+    episodes = status.evaluation_episodes if config.evaluating_per_actor else status.episodes_in_mean or 0
+    mean: float | None = getattr(status, mean_name(what, config))
     return mean if episodes >= LEAST_EPISODES else None
+
+
+def mean_name(what: str, config: RunConfig) -> str:
+    """The name of the mean "return" or "score" that the rules use, as in a status."""
+    return f"{'evaluation' if config.evaluating_per_actor else 'episode'}_{what}"
+
+
+def target_reached(config: RunConfig, mean: Callable[[str], float | None]) -> tuple[str, str, float]:
+    """The target that is reached by `mean` of "return" or "score": its field, which of both, and the mean; ("", "", 0)
+    if none is."""
+    for field in TARGETS:
+        what, target = field.removeprefix("target_"), getattr(config, field)
+        value = mean(what)
+        if target is not None and value is not None and value >= target:
+            return field, what, value
+    return "", "", 0.0
 
 
 def reached(config: RunConfig, status: RunStatus) -> tuple[str, str]:
@@ -62,11 +78,9 @@ def reached(config: RunConfig, status: RunStatus) -> tuple[str, str]:
         return "max_hours", f"reached max_hours={config.max_hours:g}"
     if config.max_cost is not None and status.cost >= config.max_cost:
         return "max_cost", f"reached max_cost={config.max_cost:g}, after {FACTS['alive_s'].shown(status)} h"
-    for field in TARGETS:
-        what, target = field.removeprefix("target_"), getattr(config, field)
-        mean = mean_of(what, config, status)
-        if target is not None and mean is not None and mean >= target:
-            return field, f"reached {field}={target:g}: the mean {what} is {exact(mean)}"
+    field, what, mean = target_reached(config, lambda what: mean_of(what, config, status))
+    if field:
+        return field, f"reached {field}={config.value(field):g}: the mean {what} is {exact(mean)}"
     since = _frames_since_best(status)
     if config.patience_frames is not None and since is not None and since >= config.patience_frames:
         best = FACTS["best_return"].shown(status)

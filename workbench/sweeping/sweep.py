@@ -18,6 +18,7 @@ from workbench import checkpoints, imports, launchers, rundir
 from workbench.checkpoints import Checkpoint
 from workbench.config import DEFAULT, RunConfig
 from workbench.config.chosen import DEVICE_VARIABLE
+from workbench.config.few_updates import ROUND
 from workbench.config.own_algorithm import network_of
 from workbench.config.settings import Setting
 from workbench.environments.adapters.wrapping import Wrapper
@@ -56,7 +57,6 @@ EPISODES = tuple(f"{kind}_{what}" for kind in ("episode", "evaluation") for what
                  ("length", "return", "return_mean", "score", "score_mean"))  # fmt: skip
 
 LEAST_FRAMES = 900  # of a population
-_ROUND = ("batch_size", "unroll_length", "minibatches")  # whose product is the steps that training waits for
 _LONGEST_NAME = 90  # letters of a sweep's name; the names of its runs are longer
 
 _COLUMNS: Columns = {
@@ -240,7 +240,7 @@ def _check_population(members: int, generations: int, config: RunConfig, space: 
     if rules:
         raise InvalidInput(f"{', '.join(rules)} would end runs of a population one by one, and they train and end "
                            "together. Leave it out, and end the sweep by hand: .stop().")
-    steps = math.prod(getattr(config.hyperparameters, name, 1) for name in _ROUND)
+    steps = math.prod(getattr(config.hyperparameters, name, 1) for name in ROUND)
     steps = math.ceil(steps / getattr(config.hyperparameters, "replay_ratio", 1.0))
     least = max(LEAST_FRAMES, 2 * generations * steps)  # a step has a frame or more, and a run ends up to a round late
     if config.total_frames < least:

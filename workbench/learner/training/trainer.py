@@ -101,10 +101,6 @@ def fill_state(optimizer: torch.optim.Optimizer) -> None:
             value.zero_()
 
 
-def _is_users(part: nn.Module) -> bool:
-    return type(part).__module__.partition(".")[0] not in ("workbench", "torch")
-
-
 class Trainer:
     """The trained network, its optimizer, and the sums of loss terms since the last `drain`."""
 
@@ -128,7 +124,7 @@ class Trainer:
         self._rates = [torch.zeros((), device=device.torch) for _ in self._factors.groups]  # if updates are recorded
         self._learners: Learners = Alone()
         # Whether another batch may reach other weights: of what ships none does.
-        self._varies = is_own(algorithm) or any(_is_users(part) for part in network.modules())
+        self._varies = is_own(algorithm) or any(is_own(part) for part in network.modules())
         self._lock = threading.Lock()  # of the sums, which another thread drains
         self._sums, self._summed = torch.zeros(0), 0  # of the loss terms `_names`, over `_summed` updates
         self._names: list[str] = []
