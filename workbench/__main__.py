@@ -70,9 +70,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return _background(given[0], given[1:])
     if not sys.flags.safe_path and os.getcwd() not in sys.path:  # as for `python -m`: a module of one's own, by name
         sys.path.append(os.getcwd())
-    from workbench.cli.commands import run
+    try:
+        from workbench.cli.commands import run
 
-    return run(given)
+        return run(given)
+    except KeyboardInterrupt:  # also while modules are loaded
+        print(file=sys.stderr)
+        return 130
 
 
 if __name__ == "__main__":

@@ -545,6 +545,29 @@ class Restores(Counts):
         self.seen.copy_(state["seen"])
 
 
+class Baseline(Good):
+    """Subtracts a mean of all rewards, which no checkpoint keeps."""
+
+    mean = 0.0
+
+    def before_update(self, batch: Any, *, config: Any, peers: Any) -> None:
+        self.mean += 0.1 * (float(batch.reward[1:].mean()) - self.mean)
+
+    def loss(self, network: Any, *, batch: Any, config: Any) -> wb.Loss:
+        loss = super().loss(network, batch=batch, config=config)
+        return loss._replace(total=loss.total * (1 + self.mean))
+
+
+class KeepsBaseline(Baseline):
+    """Keeps it."""
+
+    def state(self) -> Any:
+        return {"mean": torch.tensor(self.mean)}
+
+    def load_state(self, state: Any) -> None:
+        self.mean = float(state["mean"])
+
+
 class SearchBeside(Good):
     """Names what a sweep searches where none looks."""
 
@@ -571,6 +594,9 @@ def test_what_is_kept_is_restored() -> None:
     wb.check_algorithm(Restores)
     with pytest.raises(AlgorithmFailed, match=r"load_state\(state\) does not restore seen, which state\(\) keeps"):
         wb.check_algorithm(Counts)
+    wb.check_algorithm(KeepsBaseline)
+    with pytest.raises(AlgorithmFailed, match=r"a resume would change its loss, from .* changes and state\(\) lacks"):
+        wb.check_algorithm(Baseline)
 
 
 @pytest.mark.parametrize(("algorithm", "says"), [

@@ -7,6 +7,7 @@ Arguments: run directory, rank, and what to train (a key of `FIELDS`). Writes
 from __future__ import annotations
 
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -54,12 +55,26 @@ class Skipping(torch.nn.Module):
 
 
 class Changing(wb.Algorithm):
-    """Trains its value for large rewards alone, which one learner's part of a batch may lack."""
+    """Trains its value for large rewards alone, which one learner's part of a batch may lack, and a shift of its own;
+    keeps a number that no gradient changes."""
+
+    def begin(self, rank: int) -> None:
+        self.shift, self.kept = torch.nn.Parameter(torch.full((2,), 0.1 + rank)), 1.5 + rank  # the leader's count
+
+    def parameters(self) -> list[torch.nn.Parameter]:
+        return [self.shift]
+
+    def state(self) -> dict[str, torch.Tensor]:
+        return {"shift": self.shift.detach().clone(), "kept": torch.tensor(self.kept)}
+
+    def load_state(self, state: Mapping[str, torch.Tensor]) -> None:
+        self.shift.data.copy_(state["shift"])
+        self.kept = float(state["kept"])
 
     def loss(self, network: Any, *, batch: Batch, config: Any) -> wb.Loss:
         output, large = self.outputs(network, batch), batch.reward > 2.2
-        log_probs = self.distribution.log_prob(output.policy_logits[:-1], actions=batch.action[:-1])
-        total = -(log_probs * batch.reward[1:]).mean()
+        logits = self.kept * output.policy_logits[:-1] + self.shift
+        total = -(self.distribution.log_prob(logits, actions=batch.action[:-1]) * batch.reward[1:]).mean()
         for row in large.any(0).nonzero().flatten().tolist():
             total = total + output.value[:, row].square().mean() / large.shape[1]
         return wb.Loss(total, {"loss": total.detach()})
@@ -93,6 +108,8 @@ def config_of(what: str, learners: int) -> RunConfig:
 def trained(what: str, config: RunConfig, group: Group | None) -> dict[str, Array]:
     """All arrays of a checkpoint after some updates on this learner's parts of the same random batches."""
     algorithm = algorithms.build(config, spec=SPEC, own=Changing if what == "own" else None)
+    if isinstance(algorithm, Changing):
+        algorithm.begin(0 if group is None else group.rank)
     normalise = config.hyperparameters.normalize_observations
     network = networks.build(config.network, spec=SPEC, heads=algorithm.heads, seed=0, normalise=normalise)
     if what == "own network":

@@ -35,7 +35,7 @@ def test_a_run_ends_at_the_return_that_is_enough_and_when_its_hours_are_over(
     assert status.state == "finished" and status.reason.startswith("reached target_return=1: the mean return is ")
     assert status.best_return is not None and status.best_return >= 1.0
     assert list(run.events["kind"])[-1] == "finished" and run.events["message"].iloc[-1] == status.reason
-    assert run.checkpoints[-1].frames == status.frames
+    assert run.checkpoints[-1].frames == status.frames and run.checkpoints[-1].meta["reason"] == "finished"
     assert status.cost == pytest.approx(status.alive_s, rel=0.01) and status.eta_s is None
     eventually(lambda: not processes_of(run.path))
     assert run.wait(seconds=600).state == "finished"

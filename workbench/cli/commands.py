@@ -51,9 +51,6 @@ def run(arguments: Sequence[str]) -> int:
         where = " (run.status shows all of it)" if more else ""
         _say(args, f"workbench: {first}{where}", error=True)
         return 2
-    except KeyboardInterrupt:
-        print(file=sys.stderr)
-        return 130
     except OSError as error:
         if error.errno not in (errno.EPIPE, errno.ENOSPC):
             raise

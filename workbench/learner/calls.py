@@ -181,6 +181,6 @@ class LeaderCalls(MemberCalls):
         """Expect `actors` actors."""
         self._commands.do(lambda: self._orders.configure(self._run.config.replaced(actors=actors)))
 
-    def stop(self) -> None:
-        """End after a last checkpoint."""
-        self._run.stop()
+    def stop(self, *, finished: bool = False) -> None:
+        """End after a last checkpoint, which says that the run finished, or that it was stopped."""
+        self._run.stop(finished=finished)

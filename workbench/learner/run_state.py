@@ -89,6 +89,7 @@ class RunState:
         self.batcher = Batcher(max_batch=self.max_batch, timeout_s=config.batch_timeout_ms / 1000)
         self.paused, self.hold_reason = paused, ""
         self.stopping, self.writing_replay = False, False
+        self.last_checkpoint = "stopped"
         self.failure: BaseException | None = None
         self.ready, self.ended = threading.Event(), threading.Event()
         self._last: Progress | None = None  # once training is over
@@ -136,9 +137,9 @@ class RunState:
         self.hold_reason = reason
         self._stand_or_go()
 
-    def stop(self) -> None:
-        """End training at the next opportunity."""
-        self.stopping = True
+    def stop(self, *, finished: bool = False) -> None:
+        """End training at the next opportunity; or finish it, at another goal than `total_frames`."""
+        self.stopping, self.last_checkpoint = True, "finished" if finished else "stopped"
 
     @property
     def counts(self) -> bool:

@@ -172,8 +172,9 @@ def check(
                           keeps_finals=algorithm.values_finals)
     random = np.random.default_rng(0)
     unrolls = [_unroll(layout, random, acted) for _ in range(config.batch_size)]
-    loss = _check_loss(algorithm, network, collate(unrolls), unrolls[0], config, new)
-    _check_state(algorithm, fresh, config, new)
+    batch = collate(unrolls)
+    loss = _check_loss(algorithm, network, batch, unrolls[0], config, new)
+    _check_state(algorithm, network, fresh, batch, config, new)
     return tuple(loss.scalars)
 
 
@@ -336,7 +337,9 @@ def _check_weights(total: Tensor, known: set[int]) -> None:
                       "is to train them, as in a target, use them under torch.no_grad().")
 
 
-def _check_state(algorithm: Algorithm, fresh: nn.Module, config: Any, new: bool) -> None:
+def _check_state(
+    algorithm: Algorithm, network: nn.Module, fresh: nn.Module, batch: Batch, config: Any, new: bool
+) -> None:
     """`fresh`: a copy of the network, which nobody has prepared yet."""
     if new:
         with torch.no_grad():
@@ -349,7 +352,10 @@ def _check_state(algorithm: Algorithm, fresh: nn.Module, config: Any, new: bool)
             rule(isinstance(name, str) and isinstance(value, Tensor),
                  f"state() gives tensors by name, and {name!r} is {said_of(value)}. Make one of it: torch.tensor(...).")
     if new:
-        _check_restored(algorithm, state, fresh, config)
+        again = _check_restored(algorithm, state, network, fresh, config)
+        total, resumed = (_total(one, of, batch, config) for one, of in ((algorithm, network), (again, fresh)))
+        rule(_same(total, resumed), f"a resume would change its loss, from {total:g} to {resumed:g} for the same batch: "
+             "it depends on something that before_update, loss, after_update or updated changes and state() lacks.")
     else:
         with _naming("load_state(state)"):
             algorithm.load_state({name: value.clone() for name, value in state.items()})
@@ -358,8 +364,11 @@ def _check_state(algorithm: Algorithm, fresh: nn.Module, config: Any, new: bool)
     rule(not kept or bool(state), f"parameters() has {kept} that state() does not keep: a resume would lose them.")
 
 
-def _check_restored(algorithm: Algorithm, state: Mapping[str, Tensor], fresh: nn.Module, config: Any) -> None:
-    """Raises AlgorithmFailed unless another one of its class, as a resume makes it, takes over all of `state`."""
+def _check_restored(
+    algorithm: Algorithm, state: Mapping[str, Tensor], network: nn.Module, fresh: nn.Module, config: Any
+) -> Algorithm:
+    """Another one of its class, as a resume makes it. Raises AlgorithmFailed unless it takes over all of `state`."""
+    fresh.load_state_dict(network.state_dict())
     with _naming("a second one's constructor and prepare(network)"):
         again = type(algorithm)(config, spec=algorithm.spec)
         again.prepare(fresh)
@@ -368,6 +377,16 @@ def _check_restored(algorithm: Algorithm, state: Mapping[str, Tensor], fresh: nn
         restored = again.state()
     lost = ", ".join(name for name, value in state.items() if not _same(value, restored.get(name)))
     rule(not lost, f"load_state(state) does not restore {lost}, which state() keeps: a resume would lose it.")
+    return again
+
+
+def _total(algorithm: Algorithm, network: nn.Module, batch: Batch, config: Any) -> Tensor:
+    """The loss of one more batch, with the same random numbers whenever it is called."""
+    torch.manual_seed(0)
+    algorithm.training_generator.manual_seed(0)
+    with _naming("before_update and loss of a second batch"):
+        algorithm.before_update(batch, config=config, peers=None)
+        return algorithm.loss(network, batch=batch, config=config).total.detach()  # type: ignore[arg-type]
 
 
 def _same(kept: Tensor, restored: Tensor | None) -> bool:

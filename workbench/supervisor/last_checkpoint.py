@@ -24,14 +24,15 @@ def newest(run: RunDirectory) -> Checkpoint | None:
         return None
 
 
-def end_learner(learner: Caller, group: ProcessGroup, timeout_s: float) -> str:
-    """End the learner, which writes a checkpoint before; waits `timeout_s` for both. Returns what went wrong, or ""."""
+def end_learner(learner: Caller, group: ProcessGroup, timeout_s: float, *, finished: bool) -> str:
+    """End the learner, which writes a checkpoint before, of a run that `finished` or was stopped; waits `timeout_s` for
+    both. Returns what went wrong, or ""."""
     if not group.learner.alive:
         return ""
     deadline = time.monotonic() + timeout_s
     problem = ""
     try:
-        learner.call("stop", timeout_s=max(0.1, timeout_s))
+        learner.call("stop", timeout_s=max(0.1, timeout_s), finished=finished)
     except WorkbenchError as error:
         mute = isinstance(error, ConnectionLost)
         deadline, problem = time.monotonic() + _EXIT_S, ": it did not answer" if mute else f": {error}"

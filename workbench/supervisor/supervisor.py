@@ -391,7 +391,7 @@ class Supervisor:
         with self._guard:
             self.state = "stopping"
         self._publish()
-        self._end_learner(self._last_checkpoint_s() if outcome.timeout_s is None else outcome.timeout_s)
+        self._end_learner(outcome)
         self._group.end_actors()
         self._close(outcome)
 
@@ -399,9 +399,11 @@ class Supervisor:
         """Seconds for the learner's end without an explicit limit: more if it is writing a replay now."""
         return REPLAY_S if self._tracker.phase.writing_replay else self.config.last_checkpoint_s
 
-    def _end_learner(self, timeout_s: float) -> None:
+    def _end_learner(self, outcome: Outcome) -> None:
         self._ended_whole = self._tracker.has_status_of(self._group.learner)
-        if problem := last_checkpoint.end_learner(self.learner, self._group, timeout_s):
+        timeout_s = self._last_checkpoint_s() if outcome.timeout_s is None else outcome.timeout_s
+        finished = outcome.state == "finished"
+        if problem := last_checkpoint.end_learner(self.learner, self._group, timeout_s, finished=finished):
             self._ended_whole = False
             self.event("error", problem)
 

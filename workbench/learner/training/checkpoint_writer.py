@@ -105,7 +105,8 @@ class CheckpointWriter:
         state = self._state
         if not state.finished and not self._schedule.keeps_its_end:
             return
-        while not self._disk.store(CHECKPOINT, lambda: self.write("finished" if state.finished else "stopped")):
+        reason = "finished" if state.finished else state.last_checkpoint
+        while not self._disk.store(CHECKPOINT, lambda: self.write(reason)):
             if state.stopping or state.learners.size > 1:
                 raise StorageFailed(self._disk.warning)
             self._commands.run_pending()

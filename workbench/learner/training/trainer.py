@@ -133,10 +133,14 @@ class Trainer:
         self._lags: list[Array] = []
 
     def join(self, learners: Learners) -> None:
-        """From now on train on the batches of all learners together, whose weights are the same; the leader's random
-        numbers go on, and each other learner draws its own."""
+        """From now on train on the batches of all learners together, whose weights are the same, and all else that is
+        learnt; the leader's random numbers go on, and each other learner draws its own."""
         self._learners = learners
-        learners.equalise(self.network)
+        learners.equalise([*self.parameters, *self.network.buffers()])
+        with own_code(self.algorithm, "load_state(...)", lets=is_loss):
+            kept = self.algorithm.state()
+            if learners.equalise(kept.values()):
+                self.algorithm.load_state(kept)
         self.algorithm.peers = learners.peers
         if not learners.leads:
             generator = self.algorithm.training_generator
