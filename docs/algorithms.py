@@ -83,7 +83,8 @@ run.tune(beta=0.003)
 `heads`, `parameters`, `state` and `load_state` for what is learnt beside the network, `updated` after each update.
 Random numbers of a loss come from `self.training_generator`, which differs between learners and goes on after a
 resume: `torch.rand(n, generator=g, device=g.device)` on a CPU or a GPU; XLA has none, so `generator=None` there. A loss
-leaves its batch as it is. The whole list is in `workbench/algorithms/interface.py`.
+leaves its batch as it is. Whatever a loss depends on and an update changes belongs into `state`: a resume goes on from
+it, and several learners begin with that of the first. The whole list is in `workbench/algorithms/interface.py`.
 
 ### What a batch holds
 

@@ -9,11 +9,12 @@ import numpy as np
 import pytest
 import torch
 
+import workbench as wb
 from workbench import algorithms, checkpoints, networks
 from workbench.algorithms import Loss
 from workbench.config import RunConfig
 from workbench.environment_spec import ActionSpec, EnvironmentSpec, NativeSpace
-from workbench.errors import ShapeMismatch
+from workbench.errors import NetworkFailed, ShapeMismatch
 from workbench.learner.devices.device import Device
 from workbench.learner.training import checkpointing
 from workbench.learner.training.trainer import Trainer, lay_out, make_optimizer
@@ -167,9 +168,10 @@ def test_a_checkpoint_of_another_network_is_refused_in_words(tmp_path):
     for fields, said in (({"network": "mlp-lstm"}, "network=None, and this run has 'mlp-lstm'"),
                          ({"algorithm": "sac"}, "algorithm='vtrace', and this run has 'sac'")):
         another = RunConfig.build("x", batch_size=2, unroll_length=4, **fields)
-        with pytest.raises(ShapeMismatch, match=f"does not fit this run's .*: it was written with {said}"):
+        with pytest.raises(ShapeMismatch, match=r"does not fit this run's network: [\w.]+ is (absent|of shape \[.*\]) "
+                           rf"there and .* here; it was written with {said}. Start from another"):
             checkpointing.restore(written, trainer_of(another), generator, config=another)
-    with pytest.raises(ShapeMismatch, match="does not fit this run's network or optimizer: Error"):
+    with pytest.raises(ShapeMismatch, match=r"this run's network: [\w.]+ is .* here. Start from another"):
         checkpointing.restore(written, trainer_of(another), generator)
 
 
@@ -240,3 +242,40 @@ for name in ("adam", "rmsprop"):
 sys.exit("torch._dynamo" in sys.modules)
 """
     assert subprocess.run([sys.executable, "-c", code], timeout=240).returncode == 0
+
+
+class Scaled(torch.nn.Module):
+    """A user's network with weights of this type beside the usual ones."""
+
+    def __init__(self, dtype: torch.dtype) -> None:
+        super().__init__()
+        heads = algorithms.build(RunConfig.build("x"), spec=SPEC).heads
+        self.inner = networks.build(None, spec=SPEC, heads=heads, seed=0)
+        self.scale = torch.nn.Parameter(torch.rand(5).to(dtype))
+        self.register_buffer("counted", torch.rand(3).to(torch.bfloat16))
+
+    def initial_state(self, batch):
+        return self.inner.initial_state(batch)
+
+    def forward(self, *arguments):
+        output, state = self.inner(*arguments)
+        return output._replace(value=output.value * self.scale.abs().float().mean()), state
+
+
+def test_short_floats_are_kept_exactly_and_complex_numbers_are_refused_before_a_run_trains(tmp_path):
+    wb.check_algorithm("vtrace", network=lambda spec: Scaled(torch.bfloat16))
+    config = RunConfig.build("x", batch_size=2, unroll_length=4)
+    algorithm = algorithms.build(config, spec=SPEC)
+    before, after = (Trainer(Scaled(torch.bfloat16), algorithm, Device("cpu", precision="fp32"), config.hyperparameters)
+                     for _ in range(2))
+    assert not train(before, config, seed=1)
+    meta = {"frames": 1, "steps": 1, "updates": 1, "time_s": 1.0, "episodes": 0, "config": config.to_json()}
+    groups = checkpointing.groups_of(before, torch.Generator())
+    written = checkpoints.write(tmp_path, frames=1, groups=groups, meta=meta, requested=True)
+    checkpointing.restore(written, after, torch.Generator())
+    for ours, theirs in ((before.network.state_dict(), after.network.state_dict()),
+                         *zip(before.optimizer.state.values(), after.optimizer.state.values(), strict=True)):
+        assert all(theirs[name].dtype == tensor.dtype and torch.equal(theirs[name], tensor)
+                   for name, tensor in ours.items())
+    with pytest.raises(NetworkFailed, match="scale of the network is a complex64 .* which no checkpoint can hold"):
+        wb.check_algorithm("vtrace", network=lambda spec: Scaled(torch.complex64))

@@ -483,6 +483,36 @@ def test_the_check_says_what_is_wrong_and_what_is_right(network: nn.Module, mess
         networks.check(network, spec=VECTOR, output=PolicyValueOutput)
 
 
+class Remembering(nn.Module):
+    """A network whose first step of an episode depends on what was before it, where it is told to."""
+
+    def __init__(self, kept: str) -> None:
+        super().__init__()
+        self.kept, self.cell, self.head = kept, nn.GRUCell(6, 4), nn.Linear(4, 2)
+
+    def initial_state(self, batch: int) -> Any:
+        return (torch.zeros(batch, 4),)
+
+    def forward(self, observation: Any, previous_action: Any, reward: Any, start: Any, state: Any) -> Any:
+        (memory,), outputs = state, []
+        for seen, action, gained, starts in zip(observation, previous_action, reward, start, strict=True):
+            kept = {name: torch.ones_like(gained) if name == self.kept else ~starts * 1.0
+                    for name in ("state", "reward", "previous_action")}
+            told = [seen, (kept["previous_action"] * action)[:, None], (kept["reward"] * gained)[:, None]]
+            memory = self.cell(torch.cat(told, 1), kept["state"][:, None] * memory)
+            outputs.append(self.head(memory))
+        logits = torch.stack(outputs)
+        return PolicyValueOutput(logits, logits[..., 0]), (memory,)
+
+
+def test_a_network_that_carries_something_into_the_next_episode_is_named_and_a_run_that_has_it_goes_on() -> None:
+    networks.check(Remembering(""), spec=VECTOR, output=PolicyValueOutput, new=True)
+    for kept in ("state", "reward", "previous_action"):
+        with pytest.raises(NetworkFailed, match=f"first step of an episode depends on {kept}, .* put zeros"):
+            networks.check(Remembering(kept), spec=VECTOR, output=PolicyValueOutput, new=True)
+        networks.check(Remembering(kept), spec=VECTOR, output=PolicyValueOutput)
+
+
 WRONG_VALUES = [
     (ActionValues(logits=torch.zeros(2, 3)), r"q_values is .*\(2, 3\).*\(2, 3, 2\), \(T, B, actions\)"),
     (ActionValues(logits=torch.full((2, 3, 2), float("inf"))), "q_values is not finite"),

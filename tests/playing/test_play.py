@@ -216,6 +216,16 @@ def test_what_an_environment_raises_is_told_and_the_episode_before_it_kept(tmp_p
     np.testing.assert_allclose(played.actions, [[1, -1], [0.5, 1]])
 
 
+class Asking(Wide):
+    def step(self, action: Any) -> Any:
+        input("which way? ")
+
+
+def test_an_environment_that_reads_standard_input_finds_it_empty_and_takes_no_command(tmp_path: Path) -> None:
+    with wb.play(checkpoint_in(tmp_path, Asking)) as game, pytest.raises(EnvironmentFailed, match="EOFError"):
+        game.step([0, 0])
+
+
 class Drawn(gymnasium.Env[Any, Any]):
     """Counts to `end`, and draws itself."""
 

@@ -5,6 +5,7 @@ import pytest
 import workbench as wb
 from tests.conftest import SMALL
 from tests.learner.test_agents import Scored
+from workbench.errors import InvalidInput
 
 pytestmark = pytest.mark.full
 
@@ -25,3 +26,9 @@ def test_the_score_of_a_run_is_seen_wherever_its_return_is(home):
     assert run.metrics("episode_score")["value"].min() >= 5.0
     told = wb.evaluate(run.checkpoint(), episodes=4)
     assert told.scores == pytest.approx([3 * one + 5 for one in told.returns])
+
+
+def test_a_wait_for_a_score_that_no_environment_tells_ends_with_the_remedy(home):
+    run = wb.launch("CartPole-v1", total_frames=10**9, **SMALL)
+    with pytest.raises(InvalidInput, match="never reaches episode_score=0.5: its environment tells no score. Wait for"):
+        run.wait(episode_score=0.5, timeout_s=240, progress=False)

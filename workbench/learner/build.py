@@ -115,13 +115,18 @@ class Builder:
             normalise=hyperparameters.normalize_observations,
         ).to(device.torch)
         with device.autocast():
-            networks.check(network, spec=self._spec, output=algorithm.heads.output)
+            networks.check(network, spec=self._spec, output=algorithm.heads.output, new=self._new)
         return Trainer(network, algorithm, device, hyperparameters)
 
     def _check_own(self, own: type[Algorithm], factory: Factory | None) -> None:
         """Try an algorithm that a user wrote, with a network of its own, on the CPU. Raises AlgorithmFailed."""
         check_algorithm.check_class(own, check_algorithm.smaller(self._state.config), spec=self._spec, factory=factory,
-                                    new=not checkpoints.every(self._run.checkpoints))
+                                    new=self._new)
+
+    @property
+    def _new(self) -> bool:
+        """Whether the run has no checkpoint yet."""
+        return not checkpoints.every(self._run.checkpoints)
 
     def _layout(self, trainer: Trainer) -> UnrollLayout:
         algorithm = trainer.algorithm

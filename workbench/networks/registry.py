@@ -132,8 +132,11 @@ def _from_factory(factory: NetworkFactory, spec: EnvironmentSpec) -> nn.Module:
     return network
 
 
-def check(network: nn.Module, *, spec: EnvironmentSpec, output: type[NetworkOutput]) -> None:
+def check(network: nn.Module, *, spec: EnvironmentSpec, output: type[NetworkOutput], new: bool = False) -> None:
     """Runs the network on two steps of three rows and compares its results with the class `output`.
+
+    Args:
+        new: whether no run has trained it: rules that are younger than some runs hold for these alone.
 
     Raises NetworkFailed, which names the mistake and what is right.
     """
@@ -155,6 +158,37 @@ def check(network: nn.Module, *, spec: EnvironmentSpec, output: type[NetworkOutp
         raise NetworkFailed(f"the network raised on {_input_text(spec, steps, batch)}: {_error_text(error)}") from error
     numbers = spec.num_actions if output is QValueOutput else spec.actions.parameters
     _check_returned(returned, before, (steps, batch, numbers), output)
+    if new:
+        _check_kept(network)
+        _check_start(network, spec, [argument[:1] for argument in arguments], before)
+
+
+def _check_kept(network: nn.Module) -> None:
+    for name, tensor in network.state_dict().items():
+        if tensor.is_complex():
+            raise NetworkFailed(f"{name} of the network is {_kind(tensor)}, which no checkpoint can hold. Keep "
+                                "torch.view_as_real(...) of it, and make it complex where the network uses it.")
+
+
+def _check_start(network: nn.Module, spec: EnvironmentSpec, step: list[Tensor], before: State) -> None:
+    """Raises NetworkFailed where an episode's first step depends on what was before it."""
+    observation, action, reward, start = step
+    start = torch.ones_like(start)
+    sizes = torch.tensor(spec.actions.sizes, device=action.device)
+    another = torch.where(sizes == 1, 0, 1).reshape(spec.actions.shape).expand_as(action).to(action.dtype)
+
+    def told(*, action: Tensor = action, reward: Tensor = reward, state: State = before) -> list[Tensor]:
+        with torch.no_grad(), torch.random.fork_rng(devices=[]):
+            torch.manual_seed(0)  # of a network that draws numbers
+            output, after = network(observation, action, reward, start, tuple(part.clone() for part in state))
+        return [*(part for part in output if isinstance(part, Tensor)), *after]
+
+    expected = told()
+    for name, got in (("state", told(state=tuple(map(torch.ones_like, before)))), ("reward", told(reward=reward + 1)),
+                      ("previous_action", told(action=another))):
+        if not all(torch.allclose(one.double(), other.double()) for one, other in zip(got, expected, strict=True)):
+            raise NetworkFailed(f"the network's first step of an episode depends on {name}, which is of the episode "
+                                f"before. Where start is set, {name} counts for nothing: put zeros in its place.")
 
 
 def _dry_run_inputs(spec: EnvironmentSpec, steps: int, batch: int) -> list[Tensor]:

@@ -30,6 +30,7 @@ from workbench.environment_spec import ACTION_KINDS, EnvironmentSpec
 from workbench.errors import AlgorithmFailed, InvalidInput, WorkbenchError
 from workbench.metrics.meanings import METRICS
 from workbench.networks import NetworkFactory
+from workbench.networks.arrays import to_arrays, to_tensors
 from workbench.replay.unroll_fields import UnrollLayout
 from workbench.trajectory import NO_DISCOUNT, Array, Flags, Unroll
 
@@ -158,7 +159,7 @@ def check(
 ) -> tuple[str, ...]:
     """Test an algorithm with a network, which are both as new, on the CPU. Returns the names of its loss's scalars.
     Raises AlgorithmFailed."""
-    networks.check(network, spec=spec, output=algorithm.heads.output)
+    networks.check(network, spec=spec, output=algorithm.heads.output, new=new)
     behaviour = _behaviour(algorithm)
     fresh = copy.deepcopy(network)
     with _naming("prepare(network)"):
@@ -351,11 +352,14 @@ def _check_state(
         for name, value in state.items():
             rule(isinstance(name, str) and isinstance(value, Tensor),
                  f"state() gives tensors by name, and {name!r} is {said_of(value)}. Make one of it: torch.tensor(...).")
+            rule(not value.is_complex(), f"state() gives {name} as {said_of(value)}, which no checkpoint can hold. "
+                 "Give torch.view_as_real(...) of it.")
     if new:
         again = _check_restored(algorithm, state, network, fresh, config)
         total, resumed = (_total(one, of, batch, config) for one, of in ((algorithm, network), (again, fresh)))
-        rule(_same(total, resumed), f"a resume would change its loss, from {total:g} to {resumed:g} for the same batch: "
-             "it depends on something that before_update, loss, after_update or updated changes and state() lacks.")
+        rule(_same(total, resumed), f"a resume would change its loss, from {total:g} to {resumed:g} for the same "
+             "batch: it depends on something that before_update, loss, after_update or updated changes and state() "
+             "lacks.")
     else:
         with _naming("load_state(state)"):
             algorithm.load_state({name: value.clone() for name, value in state.items()})
@@ -373,7 +377,7 @@ def _check_restored(
         again = type(algorithm)(config, spec=algorithm.spec)
         again.prepare(fresh)
     with _naming("load_state(state)"):
-        again.load_state({name: value.clone() for name, value in state.items()})
+        again.load_state(to_tensors(to_arrays(state)))  # as a checkpoint has them
         restored = again.state()
     lost = ", ".join(name for name, value in state.items() if not _same(value, restored.get(name)))
     rule(not lost, f"load_state(state) does not restore {lost}, which state() keeps: a resume would lose it.")

@@ -24,6 +24,7 @@ from workbench.environment_spec import EnvironmentSpec
 from workbench.environments.adapters.code_by_value import load_factory
 from workbench.environments.contract import Show, VectorEnvironment
 from workbench.errors import AlgorithmFailed, CheckpointCorrupt, NetworkFailed, ShapeMismatch, WorkbenchError, record_of
+from workbench.networks.arrays import to_tensors
 from workbench.policies import frozen_opponent, roles
 from workbench.rundir import around, code_beside, sealed
 from workbench.trajectory import Array, StepBatch
@@ -148,7 +149,7 @@ def load_policy(checkpoint: Checkpoint) -> LoadedPolicy:
 
 def _restore(algorithm: algorithms.Algorithm, network: nn.Module, checkpoint: Checkpoint) -> None:
     """What a user's algorithm learnt beside the network. Raises AlgorithmFailed."""
-    learnt = {name: torch.from_numpy(array) for name, array in checkpoint.load("algorithm").items()}
+    learnt = to_tensors(checkpoint.load("algorithm"))
     called = "prepare(network)"
     try:
         algorithm.prepare(network)

@@ -242,7 +242,8 @@ class Run(NamesNearest):
             progress: whether to show a bar; None: in a notebook and in a terminal.
 
         Raises:
-            InvalidInput: `evaluation_return` or `evaluation_score` of a run in which no environment evaluates;
+            InvalidInput: `evaluation_return` or `evaluation_score` of a run in which no environment evaluates; a score
+                where the environment tells none;
                 OutOfBounds for `seconds` below 0 or above 31 days.
             RunFailed: the run failed; the message has the traceback.
             RunNotAlive: it ended, or its supervisor died, before the target.

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from workbench import checkpoints
 from workbench.checkpoints import Checkpoint
 from workbench.config import Setting
-from workbench.errors import RunFailed, RunNotAlive, RunPaused, WaitTimeout, WorkbenchError, by_name
+from workbench.errors import InvalidInput, RunFailed, RunNotAlive, RunPaused, WaitTimeout, WorkbenchError, by_name
 from workbench.metrics.collapse import LEAST_EPISODES
 from workbench.metrics.status import RunStatus
 from workbench.metrics.status_facts import FACTS, exact
@@ -90,6 +90,7 @@ def until(
             bar.show(_value(status, _unit(targets), waited_s), list(_facts(status, _unit(targets))), line=status.line())
             if _reached(status, targets, waited_s) and status.state != "failed":
                 return status
+            _check_scores(status, targets)
             if status.state in (*ENDED, "dead"):
                 return _last_status(control, status, targets)
             was_paused, paused = paused, status.state == "paused"
@@ -101,6 +102,16 @@ def until(
     raise WaitTimeout(
         f"{status.name} has not reached {_in_words(targets)} after {timeout_s:g} s; it goes on. Now: {status.line()}"
     )
+
+
+def _check_scores(status: RunStatus, targets: dict[str, float]) -> None:
+    """Raises InvalidInput where episodes have ended, and the environment told no score of them."""
+    for kind in ("episode", "evaluation"):
+        told = getattr(status, f"{kind}_return") is None or getattr(status, f"{kind}_score") is not None
+        if f"{kind}_score" in targets and not told:
+            raise InvalidInput(f"{status.name} never reaches {kind}_score={exact(targets[f'{kind}_score'])}: its "
+                               f"environment tells no score. Wait for {kind}_return, or see `metadata[\"score\"]` in "
+                               "docs/environments.md.")
 
 
 def _check_pause(control: Control, status: RunStatus, targets: dict[str, float]) -> None:

@@ -33,9 +33,7 @@ class Lifeline:
 
     def __init__(self, last_words: Callable[[], None] | None) -> None:
         self.last_words = last_words
-        self._parent, nothing = os.dup(sys.stdin.fileno()), os.open(os.devnull, os.O_RDONLY)
-        os.dup2(nothing, sys.stdin.fileno())
-        os.close(nothing)
+        self._parent = take_standard_input()
         threading.Thread(target=self._watch, name="lifeline", daemon=True).start()
 
     def hand_on(self) -> None:
@@ -53,6 +51,14 @@ class Lifeline:
             timer.start()
             self.last_words()
         os._exit(0)
+
+
+def take_standard_input() -> int:
+    """A descriptor of what standard input was; from now on it is empty, for a user's code that reads it."""
+    taken, nothing = os.dup(sys.stdin.fileno()), os.open(os.devnull, os.O_RDONLY)
+    os.dup2(nothing, sys.stdin.fileno())
+    os.close(nothing)
+    return taken
 
 
 def end_with_parent(last_words: Callable[[], None] | None = None) -> Lifeline:

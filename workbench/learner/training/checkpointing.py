@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
-import numpy as np
 import torch
 
 from workbench.algorithms.own_code import own_code
@@ -14,6 +14,7 @@ from workbench.environment_spec import EnvironmentSpec
 from workbench.errors import CheckpointCorrupt, ShapeMismatch
 from workbench.learner.training.trainer import Trainer
 from workbench.metrics import Progress
+from workbench.networks.arrays import to_arrays, to_tensors
 from workbench.trajectory import Array
 
 
@@ -47,7 +48,7 @@ def groups_of(trainer: Trainer, generator: torch.Generator) -> dict[str, dict[st
         }
         groups = {group: {name: tensor.detach() for name, tensor in tensors.items()}
                   for group, tensors in groups.items()}
-    return {group: _arrays(tensors) for group, tensors in groups.items()}
+    return {group: to_arrays(tensors) for group, tensors in groups.items()}
 
 
 def restore(
@@ -63,22 +64,24 @@ def restore(
     """
     if not weights_only:  # which may be put to another use, such as a longer reach of the same numbers
         _check_environment(checkpoint, trainer.algorithm.spec)
+    weights = to_tensors(checkpoint.load("model"))
+    misfit = _misfit(trainer.network.state_dict(), weights)
     try:
-        trainer.network.load_state_dict(_tensors(checkpoint.load("model")))
+        trainer.network.load_state_dict(weights)
         trainer.algorithm.prepare(trainer.network)
         if weights_only:
             return []
-        learnt = _tensors(checkpoint.load("algorithm"))
+        learnt = to_tensors(checkpoint.load("algorithm"))
         held = ", ".join(learnt) or "nothing"
         with own_code(trainer.algorithm, "load_state(...)", f" for a checkpoint that has {held}"):
             trainer.algorithm.load_state(learnt)
         if optimizer:
-            state = _unflattened(_tensors(checkpoint.load("optimizer")))
+            state = _unflattened(to_tensors(checkpoint.load("optimizer")))
             _begin_momentum(trainer.optimizer, state)
             _check_whole(trainer.optimizer, state)
             _load(trainer, state)
             _check_shapes(trainer.optimizer)
-        rng = _tensors(checkpoint.load("rng"))
+        rng = to_tensors(checkpoint.load("rng"))
         torch.set_rng_state(rng["torch"])
         anew = [] if _goes_on(generator, rng["sampling"]) else ["acting"]
         if "training" in rng:  # checkpoints from before had none, or that of SAC among its own tensors
@@ -86,10 +89,21 @@ def restore(
     except (RuntimeError, KeyError, ValueError, TypeError) as error:
         _check_environment(checkpoint, trainer.algorithm.spec)
         differs = "" if config is None else _differences(checkpoint.config, config)
-        raise ShapeMismatch(
-            f"{checkpoint.path} does not fit this run's network or optimizer: {differs or error}. Start from another "
-            "checkpoint, or with the algorithm, network and optimizer that it was written with.") from None
+        why = "; ".join(word for word in (misfit, differs) if word) or error
+        what, needed = ("network", "network and algorithm") if misfit else (
+            "optimizer", "algorithm, network and optimizer")
+        raise ShapeMismatch(f"{checkpoint.path} does not fit this run's {what}: {why}. Start from another checkpoint, "
+                            f"or with the {needed} that it was written with.") from None
     return anew
+
+
+def _misfit(ours: Mapping[str, torch.Tensor], theirs: Mapping[str, torch.Tensor]) -> str:
+    """The first weight in which two networks differ, in words; "" if none does."""
+    for name in (*ours, *theirs):
+        here, there = (f"of shape {list(each[name].shape)}" if name in each else "absent" for each in (ours, theirs))
+        if here != there:
+            return f"{name} is {there} there and {here} here"
+    return ""
 
 
 def _check_environment(checkpoint: Checkpoint, ours: EnvironmentSpec) -> None:
@@ -158,14 +172,6 @@ def _kept(optimizer: torch.optim.Optimizer) -> set[str]:
     if isinstance(optimizer, torch.optim.Adam):
         return {"step", "exp_avg", "exp_avg_sq"}
     return {"step", "square_avg", *(["momentum_buffer"] if optimizer.param_groups[0]["momentum"] else [])}
-
-
-def _arrays(tensors: dict[str, torch.Tensor]) -> dict[str, Array]:
-    return {name: np.array(tensor.cpu().numpy(), order="C") for name, tensor in tensors.items()}
-
-
-def _tensors(arrays: dict[str, Array]) -> dict[str, torch.Tensor]:
-    return {name: torch.from_numpy(np.array(array)) for name, array in arrays.items()}
 
 
 def _flattened(trainer: Trainer) -> dict[str, torch.Tensor]:

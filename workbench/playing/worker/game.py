@@ -13,7 +13,7 @@ import queue
 import sys
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from contextlib import ExitStack, closing, suppress
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -31,6 +31,7 @@ from workbench.playing.store import JOURNAL, Journal, RolloutWriter, read_journa
 from workbench.playing.worker.episode import Action, NoPlayer, WorkerEpisode
 from workbench.playing.worker.rollout import Stage, opened, training_environment
 from workbench.policies.player import load_player
+from workbench.wire.lifeline import take_standard_input
 
 _LAST_WORDS_S = 8.0  # to store the episode after the parent's end: no orphan may live longer than 10 s
 _FASTEST = 1000.0  # steps per second
@@ -205,6 +206,7 @@ class WorkerGame:
 def main(request: str) -> int:
     """Play until standard input closes or the command "end" comes, and return the exit code."""
     torch.set_num_threads(1)
+    lines = os.fdopen(take_standard_input(), encoding="utf-8")
     out = os.fdopen(os.dup(sys.stdout.fileno()), "wb")
     os.dup2(sys.stderr.fileno(), sys.stdout.fileno())  # keeps an environment's prints out of the answers
     telling = threading.Lock()
@@ -219,7 +221,7 @@ def main(request: str) -> int:
         tell({"id": 0, "error": record_of(error)}, b"")
         return 2
     commands: queue.SimpleQueue[Command | None] = queue.SimpleQueue()
-    threading.Thread(target=_listen, args=[commands], name="commands", daemon=True).start()
+    threading.Thread(target=_listen, args=[lines, commands], name="commands", daemon=True).start()
     tell({"id": None, "header": game.header()}, b"")
     game.say(0)
     return _serve(game, commands, tell)
@@ -250,9 +252,9 @@ def _send(out: BinaryIO, message: dict[str, Any], picture: bytes) -> None:
     out.flush()
 
 
-def _listen(commands: queue.SimpleQueue[Command | None]) -> None:
-    """Queue the commands of standard input; after its end, end the process within some seconds at any rate."""
-    for line in sys.stdin:
+def _listen(lines: Iterable[str], commands: queue.SimpleQueue[Command | None]) -> None:
+    """Queue the commands in `lines`; after their end, end the process within some seconds at any rate."""
+    for line in lines:
         commands.put(json.loads(line))
     last = threading.Timer(_LAST_WORDS_S, os._exit, [0])
     last.daemon = True
