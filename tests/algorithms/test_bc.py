@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import gymnasium
 import numpy as np
 import pytest
 import torch
@@ -17,6 +18,7 @@ from workbench.algorithms import Algorithm, Batch, Loss, collate
 from workbench.algorithms.bc import targets
 from workbench.config import RunConfig
 from workbench.environment_spec import ActionSpec, EnvironmentSpec
+from workbench.environments.adapters.action_spaces import actions_of
 
 ACTIONS, STEPS, TRAINED, HELD_OUT = 4, 6, 3, 2
 ROWS = TRAINED + HELD_OUT
@@ -134,6 +136,21 @@ def test_every_kind_of_action_has_torchs_likelihood(kind: str) -> None:
     assert float(found["policy_loss"]) == pytest.approx(float(expected), rel=1e-4)
     name = "action_error" if kind == "numbers" else "accuracy"
     assert float(found[name]) == pytest.approx(float(judged), rel=1e-4)
+
+
+def test_choices_and_numbers_of_a_mixed_action_are_judged_apart() -> None:
+    space = gymnasium.spaces.Dict({"gear": gymnasium.spaces.Discrete(3), "steer": gymnasium.spaces.Box(-9, 9, (2,)),
+                                   "lamps": gymnasium.spaces.MultiBinary(2)})
+    spec = EnvironmentSpec("mixed", (3,), "float32", 2, actions=actions_of(space, "mixed")[0])
+    batch, network = case(0, spec)
+    batch.action = built(spec=spec)[0].distribution.mode(network.policy_logits.detach())
+    found = loss_of(batch, network, spec).scalars
+    assert float(found["accuracy"]) == 1 and float(found["action_error"]) == 0
+    numbers = [column for column, size in enumerate(spec.actions.sizes) if not size]
+    assert len(numbers) == 2
+    batch.action[..., numbers[0]] += 0.5
+    off = loss_of(batch, network, spec).scalars
+    assert float(off["accuracy"]) == 1 and 0 < float(off["action_error"]) < 0.25
 
 
 @pytest.mark.parametrize("memory", ["", "-lstm"])

@@ -78,6 +78,22 @@ def exported(checkpoint: Checkpoint, target: Path, monkeypatch: pytest.MonkeyPat
     return re.findall(r"^```python\n(.*?)^```", card, re.M | re.S)[0]
 
 
+def seeing(space: Any) -> type[gymnasium.Env[Any, Any]]:
+    """An environment with noise of this space."""
+
+    class Seeing(gymnasium.Env[Any, Any]):
+        observation_space, action_space = space, gymnasium.spaces.Discrete(3)
+
+        def reset(self, *, seed: int | None = None, options: Any = None) -> Any:
+            self.observation_space.seed(seed)
+            return self.observation_space.sample(), {}
+
+        def step(self, action: Any) -> Any:
+            return self.observation_space.sample(), float(action), False, False, {}
+
+    return Seeing
+
+
 @pytest.mark.parametrize(("environment", "fields", "documented"), [
     ("CartPole-v1", {"algorithm": "ppo"}, "cartpole.onnx"),
     ("Pendulum-v1", {"algorithm": "sac"}, "pendulum.onnx"),
@@ -98,6 +114,12 @@ def test_the_card_and_the_documentation_act_as_the_policy(
     (Named, {"network": "mlp-lstm"}), ("testing/catch-v0", {"frame_stack": 3}), ("Pendulum-v1", {"algorithm": "ppo"}),
     ("testing/recall-v0", {"network": "mlp-lstm", "algorithm": "r2d2"}),
     ("CartPole-v1", {"network": "mlp", "algorithm": "r2d2"}),  # whose file has one output
+    (seeing(gymnasium.spaces.Box(0, 255, (32, 32, 3), np.uint8)), {}),
+    (seeing(gymnasium.spaces.Box(0, 255, (36, 32), np.uint8)), {"frame_stack": 2}),
+    (seeing(gymnasium.spaces.Box(-1, 1, (2, 3), np.float32)), {"frame_stack": 2}),
+    (seeing(gymnasium.spaces.Dict({
+        "camera": gymnasium.spaces.Box(0, 255, (24, 24, 3), np.uint8), "speeds": gymnasium.spaces.Box(-1, 1, (2, 2)),
+        "lamps": gymnasium.spaces.MultiBinary((3, 16, 16))})), {}),
 ])  # fmt: skip
 def test_the_card_acts_as_the_policy_with_memory_stacks_and_mixed_actions(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, environment: Any, fields: dict[str, Any]

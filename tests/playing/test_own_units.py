@@ -14,7 +14,7 @@ from workbench.environment_spec import ActionSpec
 from workbench.environments.adapters.action_spaces import actions_of
 from workbench.errors import InvalidInput, WorkbenchError
 from workbench.playing.action_words import columns_of
-from workbench.playing.by_hand.own_units import from_own_units
+from workbench.playing.by_hand.own_units import at_rest, from_own_units
 
 SPACES = (
     Discrete(3, start=5), Discrete(4), MultiDiscrete([2, 3], start=[1, 0]), MultiDiscrete(np.array([[2, 3], [4, 2]])),
@@ -25,6 +25,19 @@ SPACES = (
     Dict({"a": Discrete(2), "c": Dict({"d": Box(0, 4, (2,), np.float32), "e": Discrete(3, start=-2)})}),
     Tuple((Discrete(3, start=4),)), Dict({"a": Box(-2, 2, (1,), np.float32)}),
 )
+
+
+@pytest.mark.parametrize(("space", "got"), [
+    (Box(np.array([-35, 0, 1], np.float32), np.array([35, 3, 2], np.float32)), [0, 0, 1.5]),
+    (Box(2, 2, (1,), np.float32), [2]), (Dict({"a": Discrete(3, start=4), "c": Box(-1, 3, (1,), np.float32)}), None),
+])
+def test_without_a_key_numbers_are_the_environments_own_0(space: Any, got: list[float] | None) -> None:
+    actions, to_native = actions_of(space, "x")
+    native = to_native(np.array([at_rest(actions)], np.float32))
+    if got is None:
+        assert native["a"] == 4 and native["c"][0] == pytest.approx([0.0])
+    else:
+        assert native[0] == pytest.approx(got, abs=1e-5)
 
 
 @pytest.mark.parametrize("space", SPACES, ids=str)

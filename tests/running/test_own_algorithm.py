@@ -354,13 +354,14 @@ class Wrong(Bonus):
 @pytest.mark.full
 def test_a_mended_class_that_fails_at_once_leaves_the_run_as_it_was(home: Path) -> None:
     run = wb.launch("CartPole-v1", algorithm=Bonus, name="kept", **SMALL, total_frames=400)
-    run.wait(timeout_s=120, progress=False)
+    ended = run.wait(timeout_s=120, progress=False)
     before, code = run.config, (run.path / "code" / "algorithm.pkl").read_bytes()
     with pytest.raises(AlgorithmFailed, match="wrong from the start") as raised:
         wb.resume("kept", algorithm=type("Bonus", (Wrong,), {}), total_frames=800, bonus=0.5, progress=False)
     assert raised.value.__notes__ == ["kept is what it was, with the class and the settings that it had."]
     assert run.config == before and (run.path / "code" / "algorithm.pkl").read_bytes() == code
-    assert run.status.state == "finished"
+    now = wb.attach("kept").status
+    assert (now.state, now.reason, now.frames) == ("finished", ended.reason, ended.frames) and ended.reason
     again = wb.resume("kept", total_frames=800, progress=False)
     assert again.wait(timeout_s=120, progress=False).state == "finished" and again.config.value("bonus") == 0.01
 

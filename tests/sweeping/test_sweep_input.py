@@ -202,7 +202,8 @@ def test_a_network_that_a_class_brings_is_not_searched(home: Path) -> None:
     ({"total_frames": 20_000}, {"learning_rate": (1e-4, 1e-2)}, True),
     ({"total_frames": 4_000, "algorithm": "ppo", "warmup_updates": 249, "batch_size": 2}, {}, False),  # 250 updates
     ({"total_frames": 4_000, "algorithm": "ppo", "warmup_updates": 250, "batch_size": 2}, {}, True),
-    ({"total_frames": 8_000, "algorithm": "r2d2", "warmup_updates": 24}, {"replay_ratio": (0.25, 16.0)}, False),
+    ({"total_frames": 8_000, "algorithm": "r2d2", "warmup_updates": 24, "replay_min_size": 50},
+     {"replay_ratio": (0.25, 16.0)}, False),
 ])
 def test_a_sweep_whose_runs_only_warm_up_is_warned(fields: dict[str, Any], space: dict[str, Any], warned: bool) -> None:
     config = RunConfig.build("CartPole-v1", **fields)

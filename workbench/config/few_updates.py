@@ -12,6 +12,11 @@ ROUND = ("batch_size", "unroll_length", "minibatches")  # whose product is the s
 _USES = ("echo_factor", "epochs", "replay_ratio", "demonstration_ratio")  # how often a step is trained on
 
 
+def more_updates(config: RunConfig) -> str:
+    """What lets a run train that makes no update."""
+    return f"Give more frames, or {'a smaller replay_min_size' if config.replays else 'smaller batches'}"
+
+
 def few_updates(config: RunConfig, who: str, values: Callable[[str], Sequence[Any]] | None = None) -> str:
     """A sentence where no run of `config` makes an update, or none whose learning rate is whole; "" where one may.
 
@@ -21,12 +26,16 @@ def few_updates(config: RunConfig, who: str, values: Callable[[str], Sequence[An
     """
     known, frames = config.all_settings(), config.total_frames
     found = {name: values(name) if values else [config.value(name)]
-             for name in (*ROUND, *_USES, "warmup_updates") if name in known}
-    steps = math.prod(min(found[name]) for name in ROUND if name in found)
-    if not (config.replays or config.imitates) and frames < steps:  # a step has a frame or more
-        made = " x ".join(f"{name}={min(found[name])}" for name in ROUND if name in found)
-        return (f"{who} makes no update in total_frames={frames:,}: training waits for {steps:,} steps ({made}). Give "
-                "more frames, or smaller batches.")
+             for name in (*ROUND, *_USES, "warmup_updates", "replay_min_size", "replay_size") if name in known}
+    waits_for = [name for name in ROUND if name in found]
+    if config.replays:
+        holds = 0 < min(found["replay_size"]) < min(found["replay_min_size"])
+        waits_for = ["replay_size" if holds else "replay_min_size", "unroll_length"]
+    first, steps = (math.prod(min(found[name]) for name in names if name in found) for names in (waits_for, ROUND))
+    if not config.imitates and frames < first:  # a step has a frame or more
+        made = " x ".join(f"{name}={min(found[name])}" for name in waits_for)
+        return (f"{who} makes no update in total_frames={frames:,}: training waits for {first:,} steps ({made}). "
+                f"{more_updates(config)}.")
     uses = math.prod(max(found[name]) for name in _USES if name in found)
     updates, warm_up = int(frames * uses * min(found.get("minibatches", [1])) // steps), min(found["warmup_updates"])
     if not 0 < updates <= warm_up:

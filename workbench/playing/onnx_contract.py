@@ -81,7 +81,7 @@ def code(file: str, *, spec: EnvironmentSpec, facts: Mapping[str, Any]) -> str:
              "reward": "np.full((1, 1), reward, 'float32')", "start": "np.zeros((1, 1), 'bool')",
              **{name: f"next_{name}" for name in states}}
     return "\n".join([
-        "import gymnasium", "import numpy as np", "import onnxruntime", "",
+        "import gymnasium", "import numpy as np", "import onnxruntime", "", *([_PLANES] if spec.shows_images else []),
         f"session = onnxruntime.InferenceSession({file!r})",
         f"env = gymnasium.make({spec.name!r})  # or your own, with the same spaces, wrapped as in training",
         "observation, _ = env.reset()", *_stacks(spec), *_dict("given", first), "ended = False",
@@ -92,6 +92,17 @@ def code(file: str, *, spec: EnvironmentSpec, facts: Mapping[str, Any]) -> str:
         *(f"    {line}" for line in _action(how["parts"])),
         "    observation, reward, terminated, truncated, _ = env.step(action)", "    ended = terminated or truncated",
         *(f"    {line}" for line in _dict("given", later))])
+
+
+_PLANES = """def planes(image):  # channels first
+    image = np.asarray(image)
+    if image.dtype != np.uint8:  # switches
+        image = np.uint8(255) * (image != 0)
+    if image.ndim == 2:
+        return image[None]
+    return np.moveaxis(image, -1, 0) if image.shape[2] <= image.shape[0] else image
+
+"""
 
 
 def _dict(name: str, values: Mapping[str, str]) -> list[str]:
@@ -112,15 +123,18 @@ def _stacks(spec: EnvironmentSpec) -> list[str]:
 def _pushed(spec: EnvironmentSpec) -> list[str]:
     if spec.frame_stack == 1 or spec.parts:
         return []
-    return [f"frames = np.concatenate([frames[{spec.observation_shape[0]}:], observation])"]
+    newest = "planes(observation)" if spec.shows_images else "np.ravel(observation)"
+    return [f"frames = np.concatenate([frames[{spec.observation_shape[0]}:], {newest}])"]
 
 
 def _seen(spec: EnvironmentSpec) -> Iterator[tuple[str, str]]:
     """Each observation's input, and Python for it."""
     for part in spec.seen:
-        source = "frames" if spec.frame_stack > 1 and not spec.parts else "observation"
-        source += "".join(f"[{key!r}]" for key in part.name.split("/") if key)
-        yield f"observation.{part.name}".rstrip("."), f"np.asarray({source}, {part.dtype!r})[None, None]"
+        stacked, image = spec.frame_stack > 1 and not spec.parts, len(part.shape) == 3
+        source = ("frames" if stacked else "observation") + "".join(f"[{key!r}]" for key in part.name.split("/") if key)
+        array = f"planes({source})" if image and not stacked else f"np.asarray({source}, {part.dtype!r})"
+        array += "" if image or stacked else ".ravel()"
+        yield f"observation.{part.name}".rstrip("."), f"{array}[None, None]"
 
 
 def _action(parts: Sequence[Mapping[str, Any]]) -> Iterator[str]:
@@ -140,7 +154,7 @@ def _action(parts: Sequence[Mapping[str, Any]]) -> Iterator[str]:
 def tables(spec: EnvironmentSpec, facts: Mapping[str, Any]) -> Iterator[tuple[str, list[tuple[str, str, str]]]]:
     """Titles and rows of the inputs, the outputs and the action."""
     stacked = f", the last {spec.frame_stack} frames joined, oldest first" if spec.frame_stack > 1 else ""
-    words = {"observation": f"as the network sees it{stacked}; [1 step, 1 environment, ...]",
+    words = {"observation": f"as the network sees it, a choice as a one-hot{stacked}; [1 step, 1 environment, ...]",
              "previous_action": "the last action as the code above keeps it; zeros at first",
              "reward": "that came with the observation; 0 at first",
              "start": "true at the first step of an episode", "state": "next_state of the step before; zeros at first"}

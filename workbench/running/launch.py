@@ -17,7 +17,7 @@ from workbench.config.signatures import with_fields
 from workbench.environments.adapters.wrapping import Wrapper
 from workbench.errors import InvalidInput, StorageFailed, WorkbenchError, checked_arguments
 from workbench.launchers.contract import Launched, Launcher
-from workbench.metrics import check_whole
+from workbench.metrics import MetricsReader, MetricsWriter, check_whole
 from workbench.rundir import RunDirectory, sealed
 from workbench.rundir.files import make_private, write_atomically
 from workbench.running import demonstrating, remote, waiting
@@ -253,6 +253,7 @@ def _as_it_was_if_it_fails(control: Control) -> Iterator[None]:
     directory = control.directory
     file, record = directory.code / "algorithm.pkl", directory.read()
     code = file.read_bytes() if file.exists() else None
+    status = MetricsReader(directory.metrics).status()
     try:
         yield
     except WorkbenchError as error:
@@ -265,6 +266,10 @@ def _as_it_was_if_it_fails(control: Control) -> Iterator[None]:
             write_atomically(file, code)
         directory.write(**{name: record[name] for name in ("config", "state", "error")},
                         config_before=directory.read()["config"])  # for the next life to say so
+        if status is not None:
+            with closing(MetricsWriter(directory.metrics)) as writer:
+                writer.status(status[0])  # with the reason of its end
+                writer.commit()
         error.add_note(f"{directory.name} is what it was, with the class and the settings that it had.")
         raise
 

@@ -29,6 +29,8 @@ _BOUNDED = (
     Setting("steps", int, None, "", low=0, high=10**15, optional=True),
     Setting("updates", int, None, "", low=0, high=10**12, optional=True),
     Setting("seconds", float, None, "", unit="s", low=0, high=31 * 86_400, optional=True),
+    *(Setting(f"{kind}_{what}", float, None, "", low=-1e12, high=1e12, optional=True)
+      for kind in ("episode", "evaluation") for what in ("return", "score")),
 )
 TIMEOUT = Setting("timeout_s", float, None, "", unit="s", low=0, high=31 * 86_400, optional=True)
 

@@ -20,6 +20,7 @@ from typing import Any
 
 from workbench import trackers
 from workbench.config import REPLAY_S, RunConfig
+from workbench.config.few_updates import more_updates
 from workbench.errors import ConnectionLost, WorkbenchError
 from workbench.metrics import MetricsWriter
 from workbench.metrics.collapse import followed
@@ -352,7 +353,7 @@ class Supervisor:
         if not self._endings.note(ended):
             return
         if ended.index is None and ending.code == 0 and self._has_reached_total():
-            remedy = ". Give more frames, or smaller batches" if self._untrained else ""
+            remedy = f". {more_updates(self.config)}" if self._untrained else ""
             self.end(Outcome("finished", f"reached total_frames={self.config.total_frames}{self._untrained}{remedy}"))
         elif self._endings.is_hopeless(ended, starting=self.state == "starting"):
             self.end(failure(ended))

@@ -35,12 +35,14 @@ class BC(Algorithm):
             "baseline_loss": config.baseline_cost * targets.weighted_mean(errors, weights=batch.weight),
             "entropy_loss": -config.entropy_cost * entropy,
         }
-        kind, judged = self._judged(logits.detach(), actions)
-        scalars = {"entropy": entropy, kind: targets.weighted_mean(judged, weights=batch.weight)}
+        judged = self._judged(logits.detach(), actions)
+        scalars = {"entropy": entropy, **{kind: targets.weighted_mean(each, weights=batch.weight)
+                                          for kind, each in judged.items()}}
         if len(batch.weight) > config.batch_size:  # the last ones are held out, see `DemonstrationsConfig`
             held_out = (batch.weight == 0).float()
             scalars["held_out_loss"] = targets.weighted_mean(surprise, weights=held_out)
-            scalars[f"held_out_{kind}"] = targets.weighted_mean(judged, weights=held_out)
+            for kind, each in judged.items():
+                scalars[f"held_out_{kind}"] = targets.weighted_mean(each, weights=held_out)
         return Loss.of(terms, scalars=scalars)
 
     def _after_burn_in(self, network: Network, batch: Batch) -> PolicyValueOutput:
@@ -63,13 +65,17 @@ class BC(Algorithm):
         cut_t = (batch.has(Flags.TRUNCATED) & ~batch.has(NO_DISCOUNT))[self.overlap + 1 :]
         return targets.demonstrated_returns(values, r_t=r_t, discount_t=discount_t, cut_t=cut_t, lambda_=config.lambda_)
 
-    def _judged(self, logits: Tensor, actions: Tensor) -> tuple[str, Tensor]:
-        """How near the likeliest actions are to the demonstrated ones, [T, B], and what that is called."""
+    def _judged(self, logits: Tensor, actions: Tensor) -> dict[str, Tensor]:
+        """How near the likeliest actions are to the demonstrated ones, [T, B]: their choices, and their numbers."""
         chosen, spec = self.distribution.mode(logits), self.spec.actions
-        choices = [column for column, size in enumerate(spec.sizes) if size]
-        if not choices:
-            to_environment = self.distribution.to_environment
-            return "action_error", targets.distance(to_environment(chosen), to_environment(actions))
-        if spec.parts:  # a number is never met exactly
-            chosen, actions = chosen[..., choices], actions[..., choices]
-        return "accuracy", targets.agreement(chosen, actions, parts=spec.kind != "categorical")
+        if spec.kind == "categorical":
+            return {"accuracy": targets.agreement(chosen, actions, parts=False)}
+        choices, numbers = ([column for column, size in enumerate(spec.sizes) if bool(size) == chooses]
+                            for chooses in (True, False))
+        judged = {}
+        if choices:
+            judged["accuracy"] = targets.agreement(chosen[..., choices], actions[..., choices], parts=True)
+        if numbers:
+            own, demonstrated = (self.distribution.to_environment(each)[..., numbers] for each in (chosen, actions))
+            judged["action_error"] = targets.distance(own, demonstrated)
+        return judged

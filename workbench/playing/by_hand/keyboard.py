@@ -19,6 +19,7 @@ from workbench.environment_spec import EnvironmentSpec
 from workbench.environments.contract import checked_actions
 from workbench.errors import InvalidInput, ShapeMismatch
 from workbench.playing import action_words
+from workbench.playing.by_hand.own_units import at_rest
 
 Action = Any  # a number, or a list of one for each part
 
@@ -154,7 +155,7 @@ def _by_name(names: Sequence[str]) -> KeyMap:
 
 
 def _columns(spec: EnvironmentSpec, names: Sequence[str]) -> KeyMap:
-    """Keys for each column of an action; `rest` is the first of each choice, all switches off, the middle of numbers.
+    """Keys for each column of an action; `rest` as `at_rest` has it.
 
     A choice has a row of keys, a switch a key, and a number two, for its least and its greatest value. What is beyond
     the free keys has none.
@@ -168,7 +169,7 @@ def _columns(spec: EnvironmentSpec, names: Sequence[str]) -> KeyMap:
         for key, (title, value) in _free_keys(group.kind, settings, meanings):
             meanings[key], parts[title] = title, value
         column += 1 if group.kind == "choice" else len(group.names)
-    return KeyMap(meanings, parts=parts, rest=[0.0 if spec.actions.kind == "tanh_normal" else 0] * column, idle=True)
+    return KeyMap(meanings, parts=parts, rest=at_rest(spec.actions), idle=True)
 
 
 def _settings(group: action_words.BarGroup, column: int, titled: str) -> list[tuple[str, tuple[int, float]]]:
@@ -214,7 +215,7 @@ def _by_keys(spec: EnvironmentSpec, names: Sequence[str], keys: Mapping[str, Act
         if len(combination) == 1:
             titles[combination[0]] = action_words.in_words(spec.actions, names, value)
     meanings = {key: key for combination in actions for key in sorted(combination)}
-    rest = _nothing(names) if spec.actions.kind == "categorical" else [0] * len(spec.actions.sizes)
+    rest = _nothing(names) if spec.actions.kind == "categorical" else at_rest(spec.actions)
     return KeyMap(meanings, actions, rest=rest, idle=rest is not None, titles=titles)
 
 

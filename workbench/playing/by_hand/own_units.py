@@ -40,6 +40,19 @@ def from_own_units(actions: ActionSpec, action: Any) -> Any:
     return _shares(flat, space) if actions.kind == "tanh_normal" else _choices(flat, actions, space)
 
 
+def at_rest(actions: ActionSpec) -> list[float]:
+    """The columns of the action while nobody presses a key: the first choices, switches off, and of numbers the
+    environment's own 0, or the middle of bounds that it lies beyond."""
+    if actions.parts:
+        return [column for part in actions.parts for column in at_rest(part.actions)]
+    space = actions.native
+    if actions.kind != "tanh_normal" or space is None or not space.low:
+        return [0.0 if actions.kind == "tanh_normal" else 0] * len(actions.sizes)
+    low, high = np.array(space.low), np.array(space.high)
+    inside = (low <= 0) & (high >= 0) & (high > low)
+    return np.where(inside, -(low + high) / np.where(inside, high - low, 1.0), 0.0).tolist()  # type: ignore[no-any-return]
+
+
 def _leaves(action: Any, names: Collection[str], path: str = "") -> dict[str, Any]:
     """The parts of a nested action by name, "outer/inner", as `ActionPart` has it."""
     if path in names or not isinstance(action, Mapping | tuple | list):
