@@ -88,10 +88,11 @@ it, and several learners begin with that of the first. The whole list is in `wor
 
 ### What a batch holds
 
-Step t holds what is known when the agent sees x_t. A batch has steps 0 ... T of B unrolls (with a burn-in or another
-`overlap`, so many more before them). The last step is there for its value, and is the first of the next unroll. A loss
-over transitions pairs `batch.action[:-1]`, a_t, with `batch.reward[1:]`, which followed it. `batch.start` and
-`batch.has(Flags.TERMINATED)` (`workbench.trajectory`) are masks [T+1, B].
+Step t holds what is known when the agent sees x_t. A batch has steps 0 ... T of B unrolls. With a burn-in or another
+`overlap`, so many rows come before them, and rows count from the first of these: `stack_prefix` and `initial_state`
+belong to it, `final_step` is a row (of a truncation after the overlap). The last step is there for its value, and is
+the first of the next unroll. A loss over transitions pairs `batch.action[:-1]`, a_t, with `batch.reward[1:]`, which
+followed it. `batch.start` and `batch.has(Flags.TERMINATED)` (`workbench.trajectory`) are masks [T+1, B].
 
 {BATCH}
 
@@ -100,10 +101,11 @@ environment gets tanh(u) between its own bounds. `act` returns u and `batch.acti
 distribution returns its numbers before the tanh; a critic of actions reads `self.distribution.encode(action)`, which
 for numbers is tanh(u).
 
-A replay comes with `class Config(wb.ReplayConfig)`, epochs of minibatches with `wb.EpochsConfig`. A class that derives
-from `workbench.algorithms.r2d2.agent.R2D2` or `sac.agent.SAC` has their replay, exploration and target network. Else
-`algorithms.target_network.TargetNetwork` follows the network (call its `prepare`, `to`, `state` and `load_state` in
-yours of these names), `algorithms.running_statistics.RunningStatistics` counts, and with `values_finals = True`
+A replay comes with `class Config(wb.ReplayConfig)`, epochs of minibatches with `wb.EpochsConfig`. A class that
+derives from `workbench.algorithms.r2d2.agent.R2D2` or `sac.agent.SAC` has their replay, exploration and target
+network. Else `algorithms.target_network.TargetNetwork` follows the network (call its `prepare`, `to`, `state` and
+`load_state` in yours of these names). With a replay, a loss also returns `Loss(..., priorities=...)`, [B]: ones
+sample all unrolls alike. `algorithms.running_statistics.RunningStatistics` counts, and with `values_finals = True`
 `algorithms.final_observations.with_finals` puts the final observations of truncated episodes among the steps. The
 number that `updated(network, updates=...)` gets is the clock for what decays.
 
@@ -164,8 +166,10 @@ V-MPO's `multiplier_rate_factor` are made so. An algorithm that ships is a folde
 ([CONTRIBUTING.md](../CONTRIBUTING.md)).
 
 A policy of another form is a `Distribution` of your own (`workbench.algorithms`), such as a Beta: your `__init__`
-sets `self.distribution` to it, and acting, losses and what people see of the policy go by it. Unrolls keep an action as
-its kind has it, numbers as u with tanh(u) in [-1, 1]. An .onnx file holds the network alone, and says so.
+sets `self.distribution` to it. It has `sample`, `mode` and `log_prob`, `encode` and `to_environment` (those of
+`workbench.algorithms.distributions.TanhNormal` do for numbers), and `entropy` or `kl` where a loss asks for them.
+Acting, losses and what people see of the policy go by it. Unrolls keep an action as its kind has it, numbers as u
+with tanh(u) in [-1, 1]. An .onnx file holds the network alone, and says so.
 
 `default_network = my_network` in the class is the network of a launch or a sweep that gives none. A run keeps the one
 that it began with, and whoever plays an export gives it: `network=my_network`. `loss` gets it with what decodes and

@@ -13,7 +13,7 @@ import torch
 import workbench as wb
 from workbench import algorithms, networks
 from workbench.algorithms import PolicyValueOutput, inner
-from workbench.algorithms.distributions import TanhNormal
+from workbench.algorithms.distributions import Distribution, TanhNormal
 from workbench.config import ALGORITHMS, RunConfig, settings
 from workbench.config.hyperparameters import BaselineFields, RegularizationFields
 from workbench.config.own_algorithm import named_algorithm
@@ -588,6 +588,22 @@ def listing(field: Any) -> type[wb.Algorithm]:
             sizes: list = field
 
     return Lists
+
+
+class Half(Distribution):
+    def sample(self, parameters: Any, *, generator: Any) -> Any:
+        return parameters.argmax(-1)
+
+
+class ByHalf(Good):
+    def __init__(self, config: Any, *, spec: Any) -> None:
+        super().__init__(config, spec=spec)
+        self.distribution = Half()
+
+
+def test_a_method_that_a_distribution_lacks_is_named() -> None:
+    with pytest.raises(AlgorithmFailed, match=r"act\(.*raised NotImplementedError: Half has no method mode\(...\)"):
+        wb.check_algorithm(ByHalf)
 
 
 def test_what_is_kept_is_restored() -> None:

@@ -262,6 +262,14 @@ class Scaled(torch.nn.Module):
         return output._replace(value=output.value * self.scale.abs().float().mean()), state
 
 
+class WithExtra(Scaled):
+    def get_extra_state(self):
+        return {"seen": 3}
+
+    def set_extra_state(self, state):
+        pass
+
+
 def test_short_floats_are_kept_exactly_and_complex_numbers_are_refused_before_a_run_trains(tmp_path):
     wb.check_algorithm("vtrace", network=lambda spec: Scaled(torch.bfloat16))
     config = RunConfig.build("x", batch_size=2, unroll_length=4)
@@ -277,5 +285,7 @@ def test_short_floats_are_kept_exactly_and_complex_numbers_are_refused_before_a_
                          *zip(before.optimizer.state.values(), after.optimizer.state.values(), strict=True)):
         assert all(theirs[name].dtype == tensor.dtype and torch.equal(theirs[name], tensor)
                    for name, tensor in ours.items())
+    with pytest.raises(NetworkFailed, match=r"_extra_state of the network is a dict, .* by register_buffer\("):
+        wb.check_algorithm("vtrace", network=lambda spec: WithExtra(torch.float32))
     with pytest.raises(NetworkFailed, match="scale of the network is a complex64 .* which no checkpoint can hold"):
         wb.check_algorithm("vtrace", network=lambda spec: Scaled(torch.complex64))

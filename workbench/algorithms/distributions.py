@@ -26,6 +26,10 @@ _HALF_LOG_2PI = 0.5 * math.log(2 * math.pi)
 _NEARLY_1 = 1 - 1e-6  # the largest number of a tanh_normal action that u can stand for in float32
 
 
+def _lacking(distribution: object, method: str) -> NotImplementedError:
+    return NotImplementedError(f"{type(distribution).__name__} has no method {method}(...), see Distribution.")
+
+
 class Distribution(Protocol):
     """What algorithms need of a distribution.
 
@@ -35,22 +39,28 @@ class Distribution(Protocol):
 
     def sample(self, parameters: Tensor, *, generator: torch.Generator | None) -> Tensor:
         """Random actions, as unrolls keep them, without a gradient."""
+        raise _lacking(self, "sample")
 
     def sample_with_gradient(self, parameters: Tensor, *, generator: torch.Generator | None) -> tuple[Tensor, Tensor]:
         """Random actions through which the parameters get a gradient, and their log-density where the environment
         gets them, [...]. Raises InvalidInput where actions are choices."""
+        raise _lacking(self, "sample_with_gradient")
 
     def mode(self, parameters: Tensor) -> Tensor:
         """The most likely actions, as unrolls keep them."""
+        raise _lacking(self, "mode")
 
     def log_prob(self, parameters: Tensor, *, actions: Tensor) -> Tensor:
         """log π(a)."""
+        raise _lacking(self, "log_prob")
 
     def entropy(self, parameters: Tensor) -> Tensor:
         """H[π] in nats."""
+        raise _lacking(self, "entropy")
 
     def kl(self, behaviour: Tensor, target: Tensor) -> Tensor:
         """KL(μ ‖ π) in nats; μ has no gradient."""
+        raise _lacking(self, "kl")
 
     def scores(self, parameters: Tensor) -> Tensor:
         """A score for every action or part of one, as people see it, float32 [..., A]. Here the middles of numbers."""
@@ -62,12 +72,15 @@ class Distribution(Protocol):
 
     def encode(self, actions: Tensor) -> Tensor:
         """The previous action as a network's input: float32 [..., E]."""
+        raise _lacking(self, "encode")
 
     def to_environment(self, actions: Tensor) -> Tensor:
         """The actions that the environment receives."""
+        raise _lacking(self, "to_environment")
 
     def from_environment(self, actions: Tensor) -> Tensor:
         """The inverse of `to_environment`, as unrolls keep them."""
+        raise _lacking(self, "from_environment")
 
 
 class _Choices(Distribution):

@@ -165,6 +165,9 @@ def check(network: nn.Module, *, spec: EnvironmentSpec, output: type[NetworkOutp
 
 def _check_kept(network: nn.Module) -> None:
     for name, tensor in network.state_dict().items():
+        if not isinstance(tensor, Tensor):
+            raise NetworkFailed(f"{name} of the network is {_kind(tensor)}, which no checkpoint can hold. Keep a "
+                                "tensor, as by register_buffer(...).")
         if tensor.is_complex():
             raise NetworkFailed(f"{name} of the network is {_kind(tensor)}, which no checkpoint can hold. Keep "
                                 "torch.view_as_real(...) of it, and make it complex where the network uses it.")
