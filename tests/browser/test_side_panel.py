@@ -136,9 +136,17 @@ def test_a_run_that_is_dragged_onto_another_is_compared_with_it(
     panel: Locator, notebook: Notebook, browser: Browser
 ) -> None:
     row(panel, "side-b").locator(".wb-facts").last.drag_to(row(panel, "side-a").locator(".wb-facts").last)
+    notebook.page.set_viewport_size({"width": 1400, "height": 420})
     view = notebook.page.locator(OPENED)
     expect(view.locator(".vega-embed").first).to_be_visible()
     expect(view).to_contain_text("learning_rate")
+    content = view.locator(".jp-CodeConsole-content")
+    eventually(lambda: content.evaluate("node => node.scrollHeight > node.clientHeight + 100"), what="more than fits")
+    assert content.evaluate("node => node.scrollTop") == 0, "a tab begins at its top"
+    content.hover()
+    notebook.page.mouse.wheel(0, 300)
+    eventually(lambda: content.evaluate("node => node.scrollTop > 50"), what="it scrolls when somebody scrolls")
+    notebook.page.set_viewport_size({"width": 1400, "height": 1000})
     close_tab(notebook, browser)
 
 
@@ -182,6 +190,8 @@ def test_what_happens_to_a_run_is_told(
     assert supervisor
     os.kill(supervisor, signal.SIGKILL)
     expect(page.locator(TAB)).to_have_attribute("data-wb-news", "1")
+    badge = "tab => { const {position, height} = getComputedStyle(tab, '::before'); return [position, height]; }"
+    assert page.locator(TAB).evaluate(badge) == ["absolute", "15px"]
     expect(page).to_have_title(re.compile(r"^\(1\) "))
     (told,) = page.evaluate("() => window.shown")
     assert told[0] == "side-b has died" and "supervisor is gone" in told[1]

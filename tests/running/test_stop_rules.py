@@ -45,6 +45,8 @@ def test_a_run_ends_at_the_return_that_is_enough_and_when_its_hours_are_over(
         wb.resume("ruled")
     with pytest.raises(InvalidInput, match=r"it reached max_hours=0.0003. .* wb.resume\('ruled', max_hours=None\)"):
         wb.resume("ruled", target_return=None, max_hours=0.0003)
+    with pytest.raises(InvalidInput, match=r"wb.resume\('ruled', target_return=None, total_frames=2000000000\)"):
+        wb.resume("ruled", total_frames=2 * 10**9)
     again = wb.resume("ruled", target_return=None, max_hours=1.0, wait_ready=False)
     # What was spent is not forgotten.
     assert again.status.alive_s >= status.alive_s and again.status.cost >= status.cost

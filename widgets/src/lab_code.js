@@ -62,6 +62,19 @@ export class Notebooks {
   }
 }
 
+/** A console follows the end of its output: what shows one output begins at its top, until somebody scrolls.
+ * @param {HTMLElement} node */
+function stayAtTop(node) {
+  const scrolled = (/** @type {Event} */ { target }) => {
+    const content = /** @type {HTMLElement} */ (target);
+    if (content.classList?.contains("jp-CodeConsole-content") && content.scrollTop) content.scrollTop = 0;
+  };
+  node.addEventListener("scroll", scrolled, true);
+  for (const touch of ["wheel", "pointerdown", "keydown", "touchmove"]) {
+    node.addEventListener(touch, () => node.removeEventListener("scroll", scrolled, true), { capture: true, once: true });
+  }
+}
+
 /** Panels in tabs of their own: consoles that show nothing but one output. The kernel ends with its tab, not the run. */
 export class Tabs {
   /** @param {any} app @param {any} tracker of consoles @param {any} icon */
@@ -109,6 +122,7 @@ export class Tabs {
     notice.setAttribute("role", "status");
     notice.textContent = `Starting a kernel to show ${shown.names.join(" and ")} …`;
     panel.node.append(notice);
+    stayAtTop(panel.node);
     void this.fill(panel, code(shown.kind, shown.names), notice);
   }
 

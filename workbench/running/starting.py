@@ -178,8 +178,9 @@ def check_goes_on(directory: RunDirectory, config: RunConfig) -> None:
                            f"wb.resume({name!r}, total_frames={2 * frames}).")
     field, why = stopping_rules.reached(config, status)
     if field:
+        more = f", total_frames={config.total_frames}" if config.total_frames != directory.config().total_frames else ""
         raise InvalidInput(f"{name} would finish at once: it {why}. Give another one, or none: wb.resume({name!r}, "
-                           f"{field}=None).")
+                           f"{field}=None{more}).")
 
 
 def with_changes(config: RunConfig, changes: dict[str, Any]) -> RunConfig:

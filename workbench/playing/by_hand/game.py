@@ -192,7 +192,8 @@ class Game:
 
         Args:
             action: choices are whole numbers from 0 on, numbers lie within [-1, 1], the environment's bounds.
-            own_units: whether `action` is one of the environment's own action space instead, as for its `step`.
+            own_units: whether `action` is one of the environment's own action space instead, as for its `step`; it
+                gets the numbers to float32's precision of the distance between their bounds.
 
         Raises InvalidInput, EnvironmentFailed.
         """

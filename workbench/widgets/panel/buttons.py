@@ -73,12 +73,12 @@ class Buttons:
 class Notes:
     """The last few lines on commands and their results, over the widgets below them, so that nothing moves.
 
-    A line fades after some seconds (panel.css). An error stays until it is dismissed, or until a line of the same
-    command that is no error comes.
+    A line fades after some seconds (panel.css). An error, or a result that somebody waited for, stays until it is
+    dismissed, or until another line of the same command comes.
 
     Attributes:
         view: the widget of the lines.
-        box: the lines and the button that dismisses errors.
+        box: the lines and the button that dismisses those that stay.
     """
 
     def __init__(self, *, whose: str = "") -> None:
@@ -86,17 +86,21 @@ class Notes:
         self._lock = threading.Lock()
         self._lines: deque[Note] = deque(maxlen=LINES)
         self.view = ipywidgets.HTML().add_class("workbench-lines").add_class(f"workbench-{whose}log")
-        self.dismiss = button(f"{whose}dismiss", "Dismiss", "times", "remove the errors from this line")
+        self.dismiss = button(f"{whose}dismiss", "Dismiss", "times", "remove what stays on this line")
         self.dismiss.on_click(lambda _: self._clear())
         self.box = ipywidgets.HBox([self.view, self.dismiss]).add_class("workbench-lines-place")
         self._show()
 
-    def say(self, message: str, *, bad: bool = False, instead: Note | None = None, of: str = "") -> Note:
+    def say(
+        self, message: str, *, bad: bool = False, instead: Note | None = None, of: str = "", stays: bool = False
+    ) -> Note:
         """Show a line, in place of the earlier line `instead` if that is still shown; returns the line.
 
-        `of`: the command that it is about, whose earlier errors it replaces.
+        Args:
+            of: the command that it is about, whose earlier lines that stay it replaces.
+            stays: whether it does not fade, as an error does not.
         """
-        note = Note(message, bad, of)
+        note = Note(message, bad, of, stays=stays or bad)
         with self._lock:
             at = next((at for at, line in enumerate(self._lines) if line is instead), None)
             if at is not None:
@@ -104,19 +108,19 @@ class Notes:
             else:
                 self._lines.append(note)
             if of:
-                stale = [line for line in self._lines if line.bad and line.of == of and line is not note]
+                stale = [line for line in self._lines if line.stays and line.of == of and line is not note]
                 self._lines = deque((line for line in self._lines if line not in stale), maxlen=LINES)
             self._show()
         return note
 
     def _clear(self) -> None:
         with self._lock:
-            self._lines = deque((line for line in self._lines if not line.bad), maxlen=LINES)
+            self._lines = deque((line for line in self._lines if not line.stays), maxlen=LINES)
             self._show()
 
     def _show(self) -> None:
         self.view.value = "".join(line.as_html() for line in reversed(self._lines))
-        self.dismiss.layout.display = "" if any(line.bad for line in self._lines) else "none"
+        self.dismiss.layout.display = "" if any(line.stays for line in self._lines) else "none"
 
 
 @dataclass(frozen=True, eq=False)
@@ -126,19 +130,21 @@ class Note:
     Attributes:
         of: the command that it is about, or "".
         at: unix time, s.
+        stays: whether it does not fade.
     """
 
     message: str
     bad: bool = False
     of: str = ""
     at: float = field(default_factory=time.time)
+    stays: bool = False
 
     def as_html(self) -> str:
         """The line, with its age for the fading: a line that is drawn again goes on where it was."""
         clock = time.strftime("%H:%M:%S", time.localtime(self.at))
         fading = f'class="workbench-fades" style="animation-delay:-{max(0.0, time.time() - self.at):.1f}s"'
-        stays = self.bad or self.message.endswith("…")
-        return message_line(self.message, bad=self.bad, before=f"{clock} ", also="" if stays else fading)
+        also = "" if self.bad or self.message.endswith("…") else 'class="workbench-stays"' if self.stays else fading
+        return message_line(self.message, bad=self.bad, before=f"{clock} ", also=also)
 
 
 def button(name: str, label: str, icon: str, tooltip: str, *, style: str = "") -> Any:

@@ -71,7 +71,7 @@ class NextSteps:
         def take() -> None:
             try:
                 said = _TAKEN[name](self)
-                self.notes.say(said, instead=line, of=name)
+                self.notes.say(said, instead=line, of=name, stays=True)
             except Exception as error:  # of any kind: it is shown beside the buttons
                 self.notes.say(f"{title}: {str(error) or type(error).__name__}", bad=True, instead=line, of=name)
             self.all[name].disabled = False
