@@ -373,7 +373,13 @@ def test_a_run_that_is_silent_or_dead_says_so_with_the_line_that_brings_it_back(
 
 def test_a_panel_holds_what_the_page_shows_once_the_kernel_is_gone(panel: RunPanel) -> None:
     said = plain(panel.parts.gone.value)
-    assert re.search(r"pong detached last seen \d\d:\d\d\.", said) and "wb.attach(&#x27;pong&#x27;)" in said
+    assert re.search(r"pong dead ?detached last seen \d\d:\d\d\.", said) and "wb.attach(&#x27;pong&#x27;)" in said
+
+
+def test_an_ended_run_goes_on_nowhere_once_the_kernel_is_gone(directory: RunDirectory) -> None:
+    assert "the run may go on without it" in facts.detached(now_of(directory))
+    said = plain(facts.detached(now_of(directory, state="stopped")))
+    assert re.search(r"pong stopped ?detached last seen", said) and "go on" not in said
 
 
 def test_a_picture_of_a_live_run_says_when_that_was(directory: RunDirectory) -> None:

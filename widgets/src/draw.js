@@ -41,10 +41,12 @@ export function drawStrips(canvas, colours, track, strips, width, length, other 
     context.fillText(title, 0, top);
     if (other) {
       context.setLineDash([5, 4]);
-      line(context, colours.text, columnsOf(theirs.map((value, i) => (i < other.at ? NaN : value)), room, length), stems ? place(0) : null, place);
+      line(context, colours.text, columnsOf(theirs.map((value, i) => (i < other.at ? NaN : value)), room, length), place);
       context.setLineDash([]);
     }
-    line(context, colours.data, columnsOf(values, room, length), stems ? place(0) : null, place);
+    const columns = columnsOf(values, room, length);
+    if (stems) bars(context, colours.data, columns, room / length, place);
+    else line(context, colours.data, columns, place);
   });
   if (!other) return;
   context.fillStyle = colours.text;
@@ -52,29 +54,44 @@ export function drawStrips(canvas, colours, track, strips, width, length, other 
   for (let y = 2; y < strips.length * STRIP; y += 6) context.fillRect(x, y, 1, 3);
 }
 
+/** @typedef {([number, number] | null)[]} Columns  the least and the greatest value at each pixel, where there is one */
+
 /**
  * @param {CanvasRenderingContext2D} context
  * @param {string} colour
- * @param {([number, number] | null)[]} columns
- * @param {number | null} base  where stems begin; null: a line
+ * @param {Columns} columns
  * @param {(value: number) => number} place
  */
-function line(context, colour, columns, base, place) {
-  context.strokeStyle = context.fillStyle = colour;
+function line(context, colour, columns, place) {
+  context.strokeStyle = colour;
   context.lineWidth = 1.5;
   context.beginPath();
   columns.forEach((column, x) => {
     if (!column) return;
     const [low, high] = column.map(place);
-    if (base === null) {
-      context.lineTo(TITLE + x, low);
-      if (low - high > 0.5) context.lineTo(TITLE + x, high);
-    } else if (column[0] !== 0 || column[1] !== 0) {
-      const [from, to] = [Math.min(high, base), Math.max(low, base)];
-      context.fillRect(TITLE + x - 1, from, 2, Math.max(1, to - from));
-    }
+    context.lineTo(TITLE + x, low);
+    if (low - high > 0.5) context.lineTo(TITLE + x, high);
   });
-  if (base === null) context.stroke();
+  context.stroke();
+}
+
+/**
+ * Bars from 0, of 2 pixels, or 3 where steps lie so near that 2 would leave gaps.
+ * @param {CanvasRenderingContext2D} context
+ * @param {string} colour
+ * @param {Columns} columns
+ * @param {number} apart  pixels from step to step
+ * @param {(value: number) => number} place
+ */
+function bars(context, colour, columns, apart, place) {
+  const base = place(0), width = apart > 2 && apart < 3 ? 3 : 2;
+  context.fillStyle = colour;
+  columns.forEach((column, x) => {
+    if (!column || (column[0] === 0 && column[1] === 0)) return;
+    const [low, high] = column.map(place);
+    const [from, to] = [Math.min(high, base), Math.max(low, base)];
+    context.fillRect(TITLE + x - 1, from, width, Math.max(1, to - from));
+  });
 }
 
 /**

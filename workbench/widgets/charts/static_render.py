@@ -46,6 +46,12 @@ def picture(spec: Mapping[str, Any], *, scale: float = PNG_SCALE) -> bytes:
     return bytes(vl_convert.vegalite_to_png(drawable(spec), scale=scale))
 
 
+def own_width(png: bytes) -> str:
+    """The style of a picture that is as wide as it was drawn, where the page is."""
+    width = int.from_bytes(png[16:20])  # in the header of a PNG
+    return f"width:{width / PNG_SCALE:.0f}px;max-width:100%"
+
+
 def drawable(spec: Any) -> Any:
     """A chart's specification without the characters that XML forbids, which names and events may contain."""
     return tables.with_texts(spec, partial(_NOT_XML.sub, ""))

@@ -142,7 +142,8 @@ def timeline(
                  "value": _floats(checkpoint.episode_return for checkpoint in scored if checkpoint == best)},
         "evaluated": _evaluated([entry.evaluation for entry in evaluations]),
         "chosen": {"x": _floats(checkpoint.frames for checkpoint in chosen),
-                   "label": ["first", "second"][: len(chosen)]},
+                   "label": ["first", "second"][: len(chosen)], "name": ["first", "second"] if len(chosen) > 1 else
+                   [""] * len(chosen)},
     }  # fmt: skip
     return Figure("Checkpoints and evaluations", _timeline(), tables, wide=True)
 
@@ -162,7 +163,7 @@ def _timeline() -> alt.LayerChart:
     x = x_axis("frames")
     scale = alt.Scale(zero=False)
     y = alt.Y("value:Q", title="return", axis=alt.Axis(labelExpr=NUMBER), scale=scale)
-    kinds = {"mean of training": GREY, "checkpoint": COLOURS[0], "evaluation, 95 % interval": COLOURS[1]}
+    kinds = {"training": GREY, "checkpoint": COLOURS[0], "evaluation, 95 % interval": COLOURS[1]}
     ink = _ink(kinds, legend=True)
     tips = [x_tip("frames"), alt.Tooltip("value:Q", title="return", format=READ)]
     line, saved, evaluated = (_over(table, kind).encode(x=x, color=ink) for table, kind in
@@ -178,8 +179,8 @@ def _timeline() -> alt.LayerChart:
     ]
     pair = alt.Color("label:N", legend=None, scale=alt.Scale(domain=["first", "second"], range=[COLOURS[0], SECOND]))
     marked = _over("chosen").encode(x=x, color=pair)
-    names = [marked.transform_filter(f"datum.label === '{name}'").mark_text(
-        align="right", dx=-5, baseline="top", fontSize=13).encode(y=alt.value(place), text="label:N")
+    names = [marked.transform_filter(f"datum.name === '{name}'").mark_text(
+        align="right", dx=-5, baseline="top", fontSize=13).encode(y=alt.value(place), text="name:N")
         for name, place in (("first", 0), ("second", 17))]
     here = alt.layer(marked.mark_rule(strokeWidth=2), *names)
     ring = _over("best").encode(x=x, y=y)
@@ -223,7 +224,7 @@ def _histogram(name: str, two: bool) -> alt.LayerChart:
 def _ink(colours: Mapping[str, str], *, legend: bool) -> alt.Color:
     """The colour of what `_over` names."""
     scale = alt.Scale(domain=list(colours), range=list(colours.values()))
-    top = alt.Legend(title=None, orient="top", symbolOpacity=1) if legend else None
+    top = alt.Legend(title=None, orient="top", columns=2, symbolOpacity=1) if legend else None
     return alt.Color("kind:N", scale=scale, legend=top)
 
 

@@ -30,9 +30,10 @@ def bundle(
     parts = [f"<b>Checkpoints of {html.escape(name)}</b>"]
     images: dict[str, Any] = {}
     if table:
-        images["image/png"] = base64.b64encode(_png(figures)).decode()
+        image = _png(figures)
+        images["image/png"] = base64.b64encode(image).decode()
         parts.append(tables.picture(images["image/png"], f"Checkpoints of {name} with their returns and evaluations",
-                                    static_render.WHOLE_WIDTH))
+                                    static_render.own_width(image)))
     parts += [table._repr_html_(), _layers(layers)]
     return {"text/html": tables.output("".join(parts), tables.SMALL), "text/plain": repr(table), **images}
 

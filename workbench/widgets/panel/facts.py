@@ -43,12 +43,12 @@ def headline(now: Snapshot) -> str:
     return f'<div class="{kind}"><b>{name}</b>{badge(state, stale=bool(snapshot.silence(now)))}{reason}</div>{code}'
 
 
-def detached(name: str) -> str:
+def detached(now: Snapshot) -> str:
     """What a panel says once its kernel is gone; the page shows it then, since nothing else can (panel.css)."""
-    line = html.escape(f"wb.attach({name!r})")
-    return (f'<div class="workbench-gone-note" role="status"><b>{html.escape(name)}</b> '
-            f'{badge("detached")}last seen {time.strftime("%H:%M")}. '
-            f"This page's kernel is gone, and the run may go on without it. To see it again: <code>{line}</code></div>")
+    line, goes_on = html.escape(f"wb.attach({now.name!r})"), "" if now.ended else ", and the run may go on without it"
+    return (f'<div class="workbench-gone-note" role="status"><b>{html.escape(now.name)}</b> '
+            f'{badge(now.status.state) if now.ended else ""}{badge("detached")}last seen {time.strftime("%H:%M")}. '
+            f"This page's kernel is gone{goes_on}. To see it again: <code>{line}</code></div>")
 
 
 def progress(now: Snapshot) -> str:

@@ -80,7 +80,7 @@ class PanelView:
 
     def show(self, now: Snapshot) -> int:
         """Update everything but the charts; returns the id of the newest event."""
-        self.gone.value = facts.detached(now.name)
+        self.gone.value = facts.detached(now)
         self.headline.value = facts.headline(now)
         self.banner.show(now)
         self.progress.value = facts.progress(now)

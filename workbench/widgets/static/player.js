@@ -451,32 +451,39 @@ function drawStrips(canvas, colours, track, strips, width, length, other = null)
     context.fillText(title, 0, top);
     if (other) {
       context.setLineDash([5, 4]);
-      line(context, colours.text, columnsOf(theirs.map((value, i) => i < other.at ? NaN : value), room, length), stems ? place(0) : null, place);
+      line(context, colours.text, columnsOf(theirs.map((value, i) => i < other.at ? NaN : value), room, length), place);
       context.setLineDash([]);
     }
-    line(context, colours.data, columnsOf(values, room, length), stems ? place(0) : null, place);
+    const columns = columnsOf(values, room, length);
+    if (stems) bars2(context, colours.data, columns, room / length, place);
+    else line(context, colours.data, columns, place);
   });
   if (!other) return;
   context.fillStyle = colours.text;
   const x = TITLE + pixelOf(other.at, room, length);
   for (let y = 2; y < strips.length * STRIP; y += 6) context.fillRect(x, y, 1, 3);
 }
-function line(context, colour, columns, base, place) {
-  context.strokeStyle = context.fillStyle = colour;
+function line(context, colour, columns, place) {
+  context.strokeStyle = colour;
   context.lineWidth = 1.5;
   context.beginPath();
   columns.forEach((column, x) => {
     if (!column) return;
     const [low, high] = column.map(place);
-    if (base === null) {
-      context.lineTo(TITLE + x, low);
-      if (low - high > 0.5) context.lineTo(TITLE + x, high);
-    } else if (column[0] !== 0 || column[1] !== 0) {
-      const [from, to] = [Math.min(high, base), Math.max(low, base)];
-      context.fillRect(TITLE + x - 1, from, 2, Math.max(1, to - from));
-    }
+    context.lineTo(TITLE + x, low);
+    if (low - high > 0.5) context.lineTo(TITLE + x, high);
   });
-  if (base === null) context.stroke();
+  context.stroke();
+}
+function bars2(context, colour, columns, apart, place) {
+  const base = place(0), width = apart > 2 && apart < 3 ? 3 : 2;
+  context.fillStyle = colour;
+  columns.forEach((column, x) => {
+    if (!column || column[0] === 0 && column[1] === 0) return;
+    const [low, high] = column.map(place);
+    const [from, to] = [Math.min(high, base), Math.max(low, base)];
+    context.fillRect(TITLE + x - 1, from, width, Math.max(1, to - from));
+  });
 }
 function drawCursor(canvas, drawn, colours, track, strips, at, width, length) {
   const context = cleared(canvas, width, strips.length * STRIP + 2);
