@@ -4,12 +4,14 @@ import itertools
 from collections.abc import Iterator
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.utils._python_dispatch import TorchDispatchMode
 
+import workbench as wb
 from workbench import networks
 from workbench.algorithms.interface import Heads
 from workbench.environment_spec import EnvironmentSpec
@@ -508,9 +510,47 @@ class Remembering(nn.Module):
 def test_a_network_that_carries_something_into_the_next_episode_is_named_and_a_run_that_has_it_goes_on() -> None:
     networks.check(Remembering(""), spec=VECTOR, output=PolicyValueOutput, new=True)
     for kept in ("state", "reward", "previous_action"):
-        with pytest.raises(NetworkFailed, match=f"first step of an episode depends on {kept}, .* put zeros"):
+        with pytest.raises(NetworkFailed, match=f"first steps of an episode depend on {kept}, .* put zeros"):
             networks.check(Remembering(kept), spec=VECTOR, output=PolicyValueOutput, new=True)
         networks.check(Remembering(kept), spec=VECTOR, output=PolicyValueOutput)
+
+
+class Masked(nn.Module):
+    """Remembers two observations, of which those of the episode before are masked: its state has them, no output."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.head = nn.utils.parametrizations.spectral_norm(nn.Linear(4, 2))
+
+    def initial_state(self, batch: int) -> Any:
+        return (torch.zeros(batch, 2, 4), torch.zeros(batch))
+
+    def forward(self, observation: Any, previous_action: Any, reward: Any, start: Any, state: Any) -> Any:
+        (ring, age), outputs = state, []
+        for seen, starts in zip(observation, start, strict=True):
+            age = torch.where(starts, 0, age) + 1
+            ring = torch.stack([ring[:, 1], seen], 1)
+            valid = torch.arange(2, 0, -1) <= age[:, None]
+            outputs.append(self.head((ring * valid[..., None]).sum(1)))
+        logits = torch.stack(outputs)
+        return PolicyValueOutput(logits, logits[..., 0]), (ring, age)
+
+
+class Drawing(Masked):
+    """Draws numbers of its own."""
+
+    def forward(self, *inputs: Any) -> Any:
+        output, state = super().forward(*inputs)
+        return output._replace(value=output.value + float(np.random.normal())), state
+
+
+def test_networks_that_mask_or_draw_are_no_mistake_and_a_state_may_be_one_number_a_row() -> None:
+    for network in (Masked(), Drawing()):
+        networks.check(network, spec=VECTOR, output=PolicyValueOutput, new=True)
+    wb.check_algorithm("vtrace", network=lambda spec: Masked())
+    whole = Faulty(before=(torch.zeros(3, dtype=torch.int64),), state=(torch.zeros(3, dtype=torch.int64),))
+    with pytest.raises(NetworkFailed, match="part 0 of the state is a int64 tensor .* an unroll keeps float32"):
+        networks.check(whole, spec=VECTOR, output=PolicyValueOutput, new=True)
 
 
 WRONG_VALUES = [

@@ -86,10 +86,11 @@ def collate(unrolls: Sequence[Unroll], *, memory: BatchMemory | None = None) -> 
         if isinstance(first, Tensor):  # on the device already
             return torch.stack(arrays, axis)
         tensor = memory.take((*first.shape[:axis], len(arrays), *first.shape[axis:]), first.dtype)
-        for place, array in zip(tensor.numpy().swapaxes(0, axis), arrays, strict=True):  # half the time of np.stack
+        places = tensor.numpy().swapaxes(0, axis)
+        for at, array in enumerate(arrays):  # half the time of np.stack
             if array.shape != first.shape:
                 raise ValueError(f"{array.shape} beside {first.shape}")
-            place[...] = array
+            places[at] = array
         return tensor
 
     if not unrolls:

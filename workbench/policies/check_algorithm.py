@@ -13,7 +13,7 @@ import copy
 from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -36,6 +36,18 @@ from workbench.trajectory import NO_DISCOUNT, Array, Flags, Unroll
 
 _ROWS, _STEPS = 3, 5
 _FEW = {"batch_size": _ROWS, "unroll_length": _STEPS, "burn_in": 2, "lstm_size": 8, "dueling_size": 8, "critic_size": 8}
+
+
+class Found(NamedTuple):
+    """What was found of an algorithm that breaks no rule.
+
+    Attributes:
+        metrics: the names of its loss's scalars.
+        notes: what may be a slip, in sentences.
+    """
+
+    metrics: tuple[str, ...]
+    notes: tuple[str, ...]
 
 
 @dataclass(frozen=True)
@@ -101,10 +113,10 @@ def check_algorithm(
     spec = vector.spec
     vector.close()
     with torch.random.fork_rng(devices=[]):
-        metrics = check_class(own, smaller(config, but=fields), spec=spec,
-                              factory=network if callable(network) else None)
+        metrics, notes = check_class(own, smaller(config, but=fields), spec=spec,
+                                     factory=network if callable(network) else None)
     kind = type(config.hyperparameters)
-    notes = () if own is None else tuple(near_misses(own, description))
+    notes += () if own is None else tuple(near_misses(own, description))
     shipped = "" if own is None else varied(own)
     return CheckedAlgorithm(name, spec.name, kind.trains_on, _own_fields(kind, shipped), metrics, notes)
 
@@ -121,7 +133,7 @@ def _own_fields(kind: type[LearningConfig], shipped: str) -> dict[str, bool]:
 def check_class(
     own: type[Algorithm] | None, config: RunConfig, *, spec: EnvironmentSpec, factory: NetworkFactory | None = None,
     new: bool = True,
-) -> tuple[str, ...]:
+) -> Found:
     """Test the algorithm of a run, of the class `own` where a user wrote it, with a new network. Returns and raises as
     `check`.
 
@@ -156,9 +168,8 @@ def smaller(config: RunConfig, *, but: Collection[str] = ()) -> RunConfig:
 
 def check(
     algorithm: Algorithm, network: nn.Module, *, spec: EnvironmentSpec, config: Any, new: bool = True
-) -> tuple[str, ...]:
-    """Test an algorithm with a network, which are both as new, on the CPU. Returns the names of its loss's scalars.
-    Raises AlgorithmFailed."""
+) -> Found:
+    """Test an algorithm with a network, which are both as new, on the CPU. Raises AlgorithmFailed."""
     networks.check(network, spec=spec, output=algorithm.heads.output, new=new)
     behaviour = _behaviour(algorithm)
     fresh = copy.deepcopy(network)
@@ -175,8 +186,8 @@ def check(
     unrolls = [_unroll(layout, random, acted) for _ in range(config.batch_size)]
     batch = collate(unrolls)
     loss = _check_loss(algorithm, network, batch, unrolls[0], config, new)
-    _check_state(algorithm, network, fresh, batch, config, new)
-    return tuple(loss.scalars)
+    notes = _check_state(algorithm, network, fresh, batch, config, new)
+    return Found(tuple(loss.scalars), tuple(notes))
 
 
 @contextmanager
@@ -340,8 +351,8 @@ def _check_weights(total: Tensor, known: set[int]) -> None:
 
 def _check_state(
     algorithm: Algorithm, network: nn.Module, fresh: nn.Module, batch: Batch, config: Any, new: bool
-) -> None:
-    """`fresh`: a copy of the network, which nobody has prepared yet."""
+) -> Iterator[str]:
+    """Notes on what a resume would change. `fresh`: a copy of the network, which nobody has prepared yet."""
     if new:
         with torch.no_grad():
             for parameter in algorithm.parameters():  # as if they had learnt something
@@ -356,10 +367,7 @@ def _check_state(
                  "Give torch.view_as_real(...) of it.")
     if new:
         again = _check_restored(algorithm, state, network, fresh, config)
-        total, resumed = (_total(one, of, batch, config) for one, of in ((algorithm, network), (again, fresh)))
-        rule(_same(total, resumed), f"a resume would change its loss, from {total:g} to {resumed:g} for the same "
-             "batch: it depends on something that before_update, loss, after_update or updated changes and state() "
-             "lacks.")
+        yield from _changes(algorithm, again, state, batch, config, (network, fresh))
     else:
         with _naming("load_state(state)"):
             algorithm.load_state({name: value.clone() for name, value in state.items()})
@@ -372,9 +380,11 @@ def _check_restored(
     algorithm: Algorithm, state: Mapping[str, Tensor], network: nn.Module, fresh: nn.Module, config: Any
 ) -> Algorithm:
     """Another one of its class, as a resume makes it. Raises AlgorithmFailed unless it takes over all of `state`."""
-    fresh.load_state_dict(network.state_dict())
-    with _naming("a second one's constructor and prepare(network)"):
+    with _naming("a second one's constructor, prepare(network) and to(device)"):
         again = type(algorithm)(config, spec=algorithm.spec)
+        again.prepare(fresh)
+        again.to("cpu")
+        fresh.load_state_dict(network.state_dict())
         again.prepare(fresh)
     with _naming("load_state(state)"):
         again.load_state(to_tensors(to_arrays(state)))  # as a checkpoint has them
@@ -384,8 +394,21 @@ def _check_restored(
     return again
 
 
+def _changes(
+    algorithm: Algorithm, again: Algorithm, state: Mapping[str, Tensor], batch: Batch, config: Any,
+    networks: tuple[nn.Module, nn.Module],
+) -> Iterator[str]:
+    """A note where a resumed algorithm, `again`, has another loss for one more batch."""
+    algorithm.load_state(to_tensors(to_arrays(state)))  # for what follows from parameters, which were moved
+    totals = [_total(one, network, batch, config) for one, network in zip((algorithm, again), networks, strict=True)]
+    if not _same(*totals):
+        yield (f"A resume would change its loss, from {totals[0]:g} to {totals[1]:g} for the same batch: something "
+               "that before_update, loss, after_update or updated changes is not in state(), such as a mean or a "
+               "counter, or random numbers are not those of self.training_generator.")
+
+
 def _total(algorithm: Algorithm, network: nn.Module, batch: Batch, config: Any) -> Tensor:
-    """The loss of one more batch, with the same random numbers whenever it is called."""
+    """The loss of one more batch, with the same random numbers of torch whenever it is called."""
     torch.manual_seed(0)
     algorithm.training_generator.manual_seed(0)
     with _naming("before_update and loss of a second batch"):

@@ -87,9 +87,6 @@ class Alone:
     def batch(self, batch: Batch) -> Batch:
         return batch
 
-    def equalise(self, tensors: Iterable[Tensor]) -> bool:
-        return False
-
     def backward(self, total: Tensor, parameters: Sequence[nn.Parameter], *, varies: bool) -> None:
         total.backward()  # type: ignore[no-untyped-call]
 
@@ -240,15 +237,14 @@ class Group:
         scale = math.exp(batch.sample.log_largest - self._log_largest)
         return dataclasses.replace(batch, weight=batch.weight * scale)
 
-    def equalise(self, tensors: Iterable[Tensor]) -> bool:
-        """Give every learner's `tensors` the leader's values, in place. Returns whether they were another's."""
+    def equalise(self, tensors: Iterable[Tensor]) -> None:
+        """Give every learner's `tensors` the leader's values, in place."""
         with _together(), torch.no_grad():
             for tensor in tensors:
                 same = tensor.detach().clone(memory_format=torch.contiguous_format)
                 dist.broadcast((torch.view_as_real(same) if same.is_complex() else same).view(-1).view(torch.uint8), 0)
                 places = tuple(slice(None) if step else slice(1) for step in tensor.stride())  # each number once
                 tensor[places].copy_(same[places])
-        return not self.leads
 
     def backward(self, total: Tensor, parameters: Sequence[nn.Parameter], *, varies: bool) -> None:
         """Compute the gradients of the mean of all learners' `total` with respect to `parameters`.

@@ -25,7 +25,7 @@ from workbench.algorithms.interface import Algorithm, Loss, Network, inner
 from workbench.algorithms.own_code import is_own, own_code
 from workbench.algorithms.rate_factors import RateFactors
 from workbench.learner.devices.device import Device
-from workbench.learner.training.data_parallel import Alone, Learners, is_loss
+from workbench.learner.training.data_parallel import Alone, Group, Learners, is_loss
 from workbench.learner.training.keras_adam import KerasAdam
 from workbench.networks.normalization import Observed
 from workbench.trajectory import Array
@@ -136,12 +136,13 @@ class Trainer:
         """From now on train on the batches of all learners together, whose weights are the same, and all else that is
         learnt; the leader's random numbers go on, and each other learner draws its own."""
         self._learners = learners
-        learners.equalise([*self.parameters, *self.network.buffers()])
-        with own_code(self.algorithm, "load_state(...)", lets=is_loss):
-            kept = self.algorithm.state()
-            if learners.equalise(kept.values()):
-                self.algorithm.load_state(kept)
         self.algorithm.peers = learners.peers
+        if isinstance(learners, Group):
+            learners.equalise([*self.parameters, *self.network.buffers()])
+            with own_code(self.algorithm, "load_state(...)", lets=is_loss):
+                kept = self.algorithm.state()
+                learners.equalise(kept.values())
+                self.algorithm.load_state(kept)
         if not learners.leads:
             generator = self.algorithm.training_generator
             generator.manual_seed(learners.seed(generator.initial_seed(), self.updates))

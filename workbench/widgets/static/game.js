@@ -411,7 +411,7 @@ function drawStrips(canvas, colours, track, strips, width, length, other = null)
     const theirs = other?.track.columns[name] ?? [];
     const domain = extent([...values, ...theirs], stems), place = linear(domain, bottom - 1, top + 1);
     context.fillStyle = colours.faint;
-    context.fillRect(TITLE, bottom, room, 1);
+    context.fillRect(TITLE, stems && domain[0] < 0 ? Math.round(place(0)) : bottom, room, 1);
     context.fillStyle = colours.text;
     context.font = `12px ${colours.font}`;
     context.textBaseline = "top";
