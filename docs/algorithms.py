@@ -204,8 +204,9 @@ From end to end it is any `nn.Module` with two methods, for T steps of B environ
 
 - `initial_state(batch)` returns a tuple of zeros, each [batch, ...], or `()` without memory.
 - `forward(observation, previous_action, reward, start, state)` returns (output, the state after the last step).
-  `observation` is [T, B, *stacked], or a dict of such by part; `previous_action` [T, B, *action] and `reward` [T, B]
-  count for nothing where `start` (bool, [T, B]) is set, and there the network zeroes `state`.
+  `observation` is [T, B, *stacked], or a dict of such by part; `previous_action` [T, B, *action] is 0 where
+  `start` (bool, [T, B]) is set, and `reward` [T, B] is of the episode before: there the network puts zeros in the place
+  of `reward` and `state`, and a new run tries whether it does.
 
 The output is a `PolicyValueOutput(policy_logits, value)` of `workbench.algorithms`, in float32: [T, B, N] with
 N = `spec.actions.parameters`, and [T, B]. For R2D2 it is a `QValueOutput(q_values)`. `spec` has `stacked_shape`,

@@ -633,7 +633,7 @@ class AddsHead(Good):
         return [self.log_alpha]
 
     def state(self) -> Any:
-        return {"log_alpha": self.log_alpha.detach().clone()}
+        return {"log_alpha": self.log_alpha}
 
     def load_state(self, state: Any) -> None:
         self.log_alpha.data.copy_(state["log_alpha"])

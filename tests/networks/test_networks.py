@@ -509,7 +509,8 @@ class Remembering(nn.Module):
 
 def test_a_network_that_carries_something_into_the_next_episode_is_named_and_a_run_that_has_it_goes_on() -> None:
     networks.check(Remembering(""), spec=VECTOR, output=PolicyValueOutput, new=True)
-    for kept in ("state", "reward", "previous_action"):
+    networks.check(Remembering("previous_action"), spec=VECTOR, output=PolicyValueOutput, new=True)  # it is 0 there
+    for kept in ("state", "reward"):
         with pytest.raises(NetworkFailed, match=f"first steps of an episode depend on {kept}, .* put zeros"):
             networks.check(Remembering(kept), spec=VECTOR, output=PolicyValueOutput, new=True)
         networks.check(Remembering(kept), spec=VECTOR, output=PolicyValueOutput)

@@ -398,6 +398,19 @@ def test_the_trend_of_the_return_is_that_of_the_last_minutes() -> None:
     assert facts.trend_of({}) == ""
 
 
+def test_a_result_that_somebody_waited_for_outlives_lines_that_fade() -> None:
+    notes = Notes()
+    notes.say("mean return 363", of="evaluate", stays=True)
+    for number in range(2 * LINES):
+        notes.say(f"learning_rate: {number}")
+    assert "mean return 363" in notes.view.value and f"rate: {2 * LINES - 1}" in notes.view.value
+    assert notes.view.value.count("<div") == LINES and notes.dismiss.layout.display == ""
+    notes.say("mean return 400", of="evaluate", stays=True)
+    assert "363" not in notes.view.value and "400" in notes.view.value
+    notes.dismiss.click()
+    assert "400" not in notes.view.value and notes.dismiss.layout.display == "none"
+
+
 def test_a_result_replaces_the_error_of_its_command_and_errors_can_be_dismissed() -> None:
     notes = Notes()
     notes.say("checkpoint: the disk is full", bad=True, of="checkpoint")

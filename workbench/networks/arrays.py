@@ -15,7 +15,7 @@ _SHARED = (torch.float16, torch.float32, torch.float64)  # floating types that N
 
 def to_arrays(tensors: Mapping[str, Tensor]) -> dict[str, Array]:
     """Copies in C order. bfloat16 and float8 become float32, which holds them exactly."""
-    return {name: np.array((tensor.float() if _is_short(tensor) else tensor).cpu().numpy(), order="C")
+    return {name: np.array((tensor.float() if _is_short(tensor) else tensor).detach().cpu().numpy(), order="C")
             for name, tensor in tensors.items()}
 
 

@@ -181,7 +181,8 @@ def _check_kept(network: nn.Module, state: State) -> None:
 
 
 def _check_start(network: nn.Module, spec: EnvironmentSpec, before: State) -> None:
-    """Raises NetworkFailed where an episode's first steps depend on what was before them.
+    """Raises NetworkFailed where an episode's first steps depend on the state or the reward before them; the previous
+    action is 0 there.
 
     Says nothing of a network that cannot be tried so: one with other outputs for the same inputs, by numbers or counts
     of its own, or one that fails for a state that it has not made.
@@ -190,12 +191,10 @@ def _check_start(network: nn.Module, spec: EnvironmentSpec, before: State) -> No
     observation, action, reward, start = (
         each.to(device) for each in _dry_run_inputs(spec, _FIRST_STEPS, len(before[0]) if before else 1))
     start[:], start[0] = False, True
-    sizes = torch.tensor(spec.actions.sizes, device=device)
-    action_before, reward_before = action.clone(), reward.clone()
-    action_before[0] = torch.where(sizes == 1, 0, 1).reshape(spec.actions.shape).to(action.dtype)
+    reward_before = reward.clone()
     reward_before[0] = 1
 
-    def told(*, action: Tensor = action, reward: Tensor = reward, state: State = before) -> list[Tensor]:
+    def told(*, reward: Tensor = reward, state: State = before) -> list[Tensor]:
         with torch.no_grad(), torch.random.fork_rng(devices=[device] if device.type == "cuda" else []):
             torch.manual_seed(0)
             output, _ = network(observation, action, reward, start, tuple(part.clone() for part in state))
@@ -204,7 +203,7 @@ def _check_start(network: nn.Module, spec: EnvironmentSpec, before: State) -> No
     try:
         network = copy.deepcopy(network)
         expected = told()
-        found = {"previous_action": told(action=action_before), "reward": told(reward=reward_before)}
+        found = {"reward": told(reward=reward_before)}
         if before:
             found["state"] = told(state=tuple(map(torch.ones_like, before)))
         repeats = _alike(told(), expected)
@@ -213,7 +212,8 @@ def _check_start(network: nn.Module, spec: EnvironmentSpec, before: State) -> No
     for name, got in found.items():
         if repeats and not _alike(got, expected):
             raise NetworkFailed(f"the network's first steps of an episode depend on {name}, which is of the episode "
-                                f"before. Where start is set, {name} counts for nothing: put zeros in its place.")
+                                f"before. Where start is set, {name} counts for nothing: put zeros in its place. That "
+                                "changes no weight, so checkpoints fit as before.")
 
 
 def _alike(some: Sequence[Tensor], others: Sequence[Tensor]) -> bool:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import threading
 import time
-from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
@@ -71,7 +70,8 @@ class Buttons:
 
 
 class Notes:
-    """The last few lines on commands and their results, over the widgets below them, so that nothing moves.
+    """The last few lines on commands and their results, over the widgets below them, so that nothing moves. Of too
+    many the oldest goes that would fade.
 
     A line fades after some seconds (panel.css). An error, or a result that somebody waited for, stays until it is
     dismissed, or until another line of the same command comes.
@@ -84,7 +84,7 @@ class Notes:
     def __init__(self, *, whose: str = "") -> None:
         """`whose`: begins the names of its classes -log and -dismiss, where they are not the panel's."""
         self._lock = threading.Lock()
-        self._lines: deque[Note] = deque(maxlen=LINES)
+        self._lines: list[Note] = []
         self.view = ipywidgets.HTML().add_class("workbench-lines").add_class(f"workbench-{whose}log")
         self.dismiss = button(f"{whose}dismiss", "Dismiss", "times", "remove what stays on this line")
         self.dismiss.on_click(lambda _: self._clear())
@@ -107,15 +107,15 @@ class Notes:
                 self._lines[at] = note
             else:
                 self._lines.append(note)
-            if of:
-                stale = [line for line in self._lines if line.stays and line.of == of and line is not note]
-                self._lines = deque((line for line in self._lines if line not in stale), maxlen=LINES)
+            self._lines = [line for line in self._lines if line is note or not (of and line.stays and line.of == of)]
+            if len(self._lines) > LINES:
+                self._lines.remove(next((line for line in self._lines[:-1] if not line.stays), self._lines[0]))
             self._show()
         return note
 
     def _clear(self) -> None:
         with self._lock:
-            self._lines = deque((line for line in self._lines if not line.stays), maxlen=LINES)
+            self._lines = [line for line in self._lines if not line.stays]
             self._show()
 
     def _show(self) -> None:
