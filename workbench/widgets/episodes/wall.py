@@ -45,7 +45,7 @@ class WallView(LiveWidget):
         self._error = ""
         shown, present = len(self._wall.envs), self._wall.number
         which = counted(present, "environments") if shown == present else f"{shown} of {present} environments"
-        super().__init__(f"{self._wall.run}, {which}, live")
+        super().__init__(f"{self._wall.run}, {which}")
         self.box = ipywidgets.VBox([self])
 
     @property

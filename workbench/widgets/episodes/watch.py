@@ -36,7 +36,7 @@ class LiveView(LiveWidget):
         self._watching = watching
         self._looks: deque[Look] = deque()
         self._last = Look()
-        super().__init__(f"{watching.run}, environment {watching.env} ({watching.role}), live")
+        super().__init__(f"{watching.run}, environment {watching.env} ({watching.role})")
 
     @property
     def env(self) -> int:
