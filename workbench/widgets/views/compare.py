@@ -175,7 +175,7 @@ class Comparison:
 
     @cached_property
     def view(self) -> Any:
-        """The widget: the chart, and the differences beside it."""
+        """The widget: the chart, and the differences beside it; those of many runs below it."""
         import ipywidgets
 
         from workbench.widgets.charts.live import LiveCharts
@@ -183,7 +183,8 @@ class Comparison:
         charts = LiveCharts(label=self._title)
         charts.show({"comparison": self._figure(self)})
         charts.layout = {"flex": "3 1 520px", "min_width": "0"}
-        place = {"flex": "1 1 320px", "overflow": "auto", "margin": "0 0 0 12px"}
+        wide = max(320, 160 + 120 * len(self.differences.columns))  # px
+        place = {"flex": f"1 1 {wide}px", "overflow": "auto", "margin": "0 0 0 12px"}
         beside = ipywidgets.HTML(_html_table(self.differences), layout=place, tabbable=True)  # it scrolls
         row = {"flex_flow": "row wrap", "align_items": "flex-start"}
         return ipywidgets.Box([charts, beside], layout=row).add_class("workbench-compare")

@@ -16,6 +16,7 @@ import ipywidgets
 
 from workbench import rundir, tables
 from workbench.errors import WorkbenchError
+from workbench.metrics.status import RunStatus
 from workbench.running.connection import stored_status
 from workbench.running.handle import Run
 from workbench.sweeping.handle import GOING_ON, OPEN, Sweep, SweepStatus
@@ -111,20 +112,18 @@ class SweepView(FollowedTable):
 
     def _row(self, trial: Trial, best_trial: Trial | None) -> dict[str, Any]:
         live = trial.state == "running"
-        state = OPEN if live and self._status is not None and self._status.state not in GOING_ON else trial.state
-        frames = self._frames(trial.run) if live else trial.frames
+        stands = live and self._status is not None and self._status.state not in GOING_ON
+        now = _now(trial.run) if live else None
+        frames = trial.frames if now is None else now.frames
         is_best = best_trial is not None and trial.number == best_trial.number
         return {
-            "key": trial.run, "run": trial.run, "mark": "★" if is_best else "", "state": state, "value": trial.value,
+            "key": trial.run, "run": trial.run, "mark": "★" if is_best else "", "value": trial.value,
+            "state": OPEN if stands else trial.state,
             "curve": [(float(mark), value) for mark, value in trial.curve.items()], "frames": frames,
             **{name: _cell(value) for name, value in trial.fields.items()}, "said": trial.said.partition("\n")[0],
-            "bad": False, "actions": ["hide" if self._shows(trial.run) else "show", *(["stop"] if live else [])],
+            "bad": False, "actions": ["hide" if self._shows(trial.run) else "show",
+                                      *(["stop"] if now is not None and now.alive else [])],
         }  # fmt: skip
-
-    def _frames(self, run: str) -> int | None:
-        with suppress(WorkbenchError):
-            return stored_status(rundir.find(run)).frames
-        return None
 
     def _keep(self) -> None:
         """Puts a newer picture into the notebook when a trial has ended or the sweep's state has changed."""
@@ -195,6 +194,12 @@ def _written(value: Any) -> str:
 
 _RANKED: Columns = {"run": lambda trial: trial.run, "state": lambda trial: trial.state,
                     "value": lambda trial: _written(trial.value), "frames": lambda trial: str(trial.frames)}
+
+
+def _now(run: str) -> RunStatus | None:
+    with suppress(WorkbenchError):
+        return stored_status(rundir.find(run))
+    return None
 
 
 def _headline(status: SweepStatus) -> str:
