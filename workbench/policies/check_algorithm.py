@@ -399,7 +399,8 @@ def _changes(
     networks: tuple[nn.Module, nn.Module],
 ) -> Iterator[str]:
     """A note where a resumed algorithm, `again`, has another loss for one more batch."""
-    algorithm.load_state(to_tensors(to_arrays(state)))  # for what follows from parameters, which were moved
+    with _naming("load_state(state)"):
+        algorithm.load_state(to_tensors(to_arrays(state)))  # for what follows from parameters, which were moved
     totals = [_total(one, network, batch, config) for one, network in zip((algorithm, again), networks, strict=True)]
     if not _same(*totals):
         yield (f"A resume would change its loss, from {totals[0]:g} to {totals[1]:g} for the same batch: something "
