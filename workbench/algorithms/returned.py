@@ -5,7 +5,8 @@ Only shapes and types are looked at, so that nothing waits for the device.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any
 
 import torch
@@ -13,13 +14,24 @@ from torch import Tensor
 
 from workbench.algorithms.batch import Batch
 from workbench.algorithms.interface import DISCOUNTED_RETURN, Algorithm, Loss
-from workbench.errors import AlgorithmFailed
+from workbench.errors import AlgorithmFailed, WorkbenchError
 
 
 def rule(holds: bool, sentence: str) -> None:
     """Raises AlgorithmFailed with the sentence of a rule that does not hold."""
     if not holds:
         raise AlgorithmFailed(sentence)
+
+
+@contextmanager
+def naming(what: str) -> Iterator[None]:
+    """Raises AlgorithmFailed, with the traceback, for what the algorithm's code raises in the block."""
+    try:
+        yield
+    except WorkbenchError:
+        raise
+    except (Exception, SystemExit) as error:
+        raise AlgorithmFailed.of(what, error) from error
 
 
 def is_tensor(value: Any, shape: tuple[int, ...]) -> bool:

@@ -10,8 +10,7 @@ The learner does the same before it admits an actor to the run of an algorithm t
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Collection, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -23,14 +22,14 @@ from workbench import algorithms, environments, networks
 from workbench.algorithms import Algorithm, Heads, Loss, Outlook, Roles, collate, inner, returned
 from workbench.algorithms.batch import Batch
 from workbench.algorithms.rate_factors import RateFactors
-from workbench.algorithms.returned import is_tensor, rule, said_of
+from workbench.algorithms.returned import is_tensor, naming, rule, said_of
 from workbench.config import ALGORITHMS, LearningConfig, ReplayConfig, RunConfig, check_network_maker, settings
 from workbench.config.own_algorithm import named_algorithm, near_misses, network_of, varied
 from workbench.environment_spec import ACTION_KINDS, EnvironmentSpec
-from workbench.errors import AlgorithmFailed, InvalidInput, WorkbenchError
+from workbench.errors import InvalidInput
 from workbench.metrics.meanings import METRICS
 from workbench.networks import NetworkFactory
-from workbench.networks.arrays import to_arrays, to_tensors
+from workbench.policies.check_resume import check_state
 from workbench.replay.unroll_fields import UnrollLayout
 from workbench.trajectory import NO_DISCOUNT, Array, Flags, Unroll
 
@@ -143,7 +142,7 @@ def check_class(
     if own is not None and new:
         rule(isinstance(own.actions, tuple | list) and all(kind in ACTION_KINDS for kind in own.actions),
              f"actions = {own.actions!r} must be a tuple of some of these: {', '.join(ACTION_KINDS)}.")
-    with _naming("its constructor"):
+    with naming("its constructor"):
         built = algorithms.build(config, spec=spec, own=own)
     rule(hasattr(built, "spec") and hasattr(built, "distribution"),
          "its __init__ leaves out super().__init__(config, spec=spec), which comes first.")
@@ -151,7 +150,7 @@ def check_class(
         rule(hasattr(built.distribution, "scores") and hasattr(built.distribution, "preference"),
              "its distribution has no scores(...) or preference(...), by which people see the policy. Derive its class "
              "from workbench.algorithms.Distribution, which has both for actions that are numbers.")
-    with _naming("heads and overlap"):
+    with naming("heads and overlap"):
         heads, overlap = built.heads, built.overlap
     rule(isinstance(heads, Heads), f"heads are an algorithms.Heads, not {said_of(heads)}.")
     rule(isinstance(overlap, int) and overlap >= 0, f"overlap is a number of steps from 0 on, not {said_of(overlap)}.")
@@ -173,9 +172,9 @@ def check(
     networks.check(network, spec=spec, output=algorithm.heads.output, new=new)
     behaviour = _behaviour(algorithm)
     fresh = copy.deepcopy(network)
-    with _naming("prepare(network)"):
+    with naming("prepare(network)"):
         algorithm.prepare(network)
-    with _naming("to(device)"):
+    with naming("to(device)"):
         algorithm.to("cpu")
     RateFactors(algorithm, inner(network), config).of(config)
     acted = _acted(algorithm, network, spec, config)
@@ -186,23 +185,12 @@ def check(
     unrolls = [_unroll(layout, random, acted) for _ in range(config.batch_size)]
     batch = collate(unrolls)
     loss = _check_loss(algorithm, network, batch, unrolls[0], config, new)
-    notes = _check_state(algorithm, network, fresh, batch, config, new)
+    notes = check_state(algorithm, network, fresh, batch, config, new)
     return Found(tuple(loss.scalars), tuple(notes))
 
 
-@contextmanager
-def _naming(what: str) -> Iterator[None]:
-    """Raises AlgorithmFailed, with the traceback, for what the algorithm's code raises in the block."""
-    try:
-        yield
-    except WorkbenchError:
-        raise
-    except (Exception, SystemExit) as error:
-        raise AlgorithmFailed.of(what, error) from error
-
-
 def _behaviour(algorithm: Algorithm) -> Mapping[str, Any]:
-    with _naming("behaviour_fields()"):
+    with naming("behaviour_fields()"):
         fields = algorithm.behaviour_fields()
     form = "behaviour_fields() gives shape and dtype by name, such as {'value': ((), 'float32')}"
     rule(isinstance(fields, Mapping), f"{form}, not {said_of(fields)}.")
@@ -227,20 +215,20 @@ def _acted(
                             network.initial_state(rows))  # type: ignore[operator]
         told = []
         for greedy in (True, False, False):
-            with _naming(f"act(output, greedy={greedy}, ...)"):
+            with naming(f"act(output, greedy={greedy}, ...)"):
                 said = algorithm.act(output, roles=Roles.evaluating(rows), greedy=greedy, generator=generator,
                                      config=config)
             returned.check_act(said, algorithm=algorithm, rows=rows)
             _check_choices(said[0], spec)
             told.append(said)
-        with _naming("bootstrap(output)"):
+        with naming("bootstrap(output)"):
             values = algorithm.bootstrap(output)
         rule(is_tensor(values, (rows,)), f"bootstrap(output) gives values of shape ({rows},), not {said_of(values)}.")
-        with _naming("outlook(output, ...)"):
+        with naming("outlook(output, ...)"):
             view = algorithm.outlook(output, config=config)
         rule(isinstance(view, Outlook) and view.scores.shape[:2] == (1, rows) and is_tensor(view.value, (1, rows)),
              f"outlook(output, ...) gives an Outlook of scores [T, B, A] and value [T, B], not {said_of(view)}.")
-        with _naming("preference(output, ...)"):
+        with naming("preference(output, ...)"):
             preferred = algorithm.preference(output, action=told[0][0][0], config=config)
         rule(is_tensor(preferred, (1, rows)), f"preference(output, ...) is of shape [T, B], not {said_of(preferred)}.")
 
@@ -292,10 +280,10 @@ def _unroll(layout: UnrollLayout, random: np.random.Generator, acted: Callable[[
 def _check_loss(
     algorithm: Algorithm, network: nn.Module, batch: Batch, unroll: Unroll, config: Any, new: bool
 ) -> Loss:
-    with _naming("before_update(batch, ...)"):
+    with naming("before_update(batch, ...)"):
         algorithm.before_update(batch, config=config, peers=None)
     steps, rows = batch.reward.shape
-    with _naming(f"loss(network, batch=..., config=...), whose batch has T + 1 = {steps} steps of B = {rows} unrolls,"):
+    with naming(f"loss(network, batch=..., config=...), whose batch has T + 1 = {steps} steps of B = {rows} unrolls,"):
         versions = {name: tensor._version for name, tensor in batch.arrays().items()}
         loss = algorithm.loss(network, batch=batch, config=config)  # type: ignore[arg-type]
     for name, tensor in batch.arrays().items() if new else ():
@@ -311,18 +299,18 @@ def _check_loss(
          "returns the loss; the learner calls backward() and steps the optimizer.")
     if new:
         _check_weights(loss.total, {id(one) for one in (*network.parameters(), *algorithm.parameters())})
-    with _naming("the gradient of Loss.total"):
+    with naming("the gradient of Loss.total"):
         loss.total.backward()  # type: ignore[no-untyped-call]
     slopes = [parameter.grad for parameter in network.parameters() if parameter.grad is not None]
     rule(any(bool(slope.abs().sum() > 0) for slope in slopes), "loss(...) gives no weight of the network a gradient.")
     rule(all(bool(torch.isfinite(slope).all()) for slope in slopes), "a gradient of loss(...) is not finite.")
     network.zero_grad(set_to_none=True)
-    with _naming("after_update(loss, ...)"):
+    with naming("after_update(loss, ...)"):
         algorithm.after_update(loss, config=config, peers=None)
-    with _naming("updated(network, ...)"):
+    with naming("updated(network, ...)"):
         algorithm.updated(network, updates=1, config=config)
     if isinstance(config, ReplayConfig):
-        with _naming("initial_priority(unroll, ...)"):
+        with naming("initial_priority(unroll, ...)"):
             priority = algorithm.initial_priority(unroll, config=config)
         rule(priority is None or (isinstance(priority, float) and np.isfinite(priority) and priority >= 0),
              f"initial_priority(unroll, ...) is a number from 0 on or None, not {said_of(priority)}.")
@@ -347,76 +335,3 @@ def _check_weights(total: Tensor, known: set[int]) -> None:
     rule(not unknown, f"loss(...) has a gradient for weights of shape {shapes} that nothing trains: they are neither "
                       "the network's nor in parameters(). Return them there, and keep them in state(); or, if nothing "
                       "is to train them, as in a target, use them under torch.no_grad().")
-
-
-def _check_state(
-    algorithm: Algorithm, network: nn.Module, fresh: nn.Module, batch: Batch, config: Any, new: bool
-) -> Iterator[str]:
-    """Notes on what a resume would change. `fresh`: a copy of the network, which nobody has prepared yet."""
-    if new:
-        with torch.no_grad():
-            for parameter in algorithm.parameters():  # as if they had learnt something
-                parameter.add_(0.01)
-    with _naming("state()"):
-        state = algorithm.state()
-        rule(isinstance(state, Mapping), f"state() gives tensors by name, not {said_of(state)}.")
-        for name, value in state.items():
-            rule(isinstance(name, str) and isinstance(value, Tensor),
-                 f"state() gives tensors by name, and {name!r} is {said_of(value)}. Make one of it: torch.tensor(...).")
-            rule(not value.is_complex(), f"state() gives {name} as {said_of(value)}, which no checkpoint can hold. "
-                 "Give torch.view_as_real(...) of it.")
-    if new:
-        again = _check_restored(algorithm, state, network, fresh, config)
-        yield from _changes(algorithm, again, state, batch, config, (network, fresh))
-    else:
-        with _naming("load_state(state)"):
-            algorithm.load_state({name: value.clone() for name, value in state.items()})
-    with _naming("parameters()"):
-        kept = len(list(algorithm.parameters()))
-    rule(not kept or bool(state), f"parameters() has {kept} that state() does not keep: a resume would lose them.")
-
-
-def _check_restored(
-    algorithm: Algorithm, state: Mapping[str, Tensor], network: nn.Module, fresh: nn.Module, config: Any
-) -> Algorithm:
-    """Another one of its class, as a resume makes it. Raises AlgorithmFailed unless it takes over all of `state`."""
-    with _naming("a second one's constructor, prepare(network) and to(device)"):
-        again = type(algorithm)(config, spec=algorithm.spec)
-        again.prepare(fresh)
-        again.to("cpu")
-        fresh.load_state_dict(network.state_dict())
-        again.prepare(fresh)
-    with _naming("load_state(state)"):
-        again.load_state(to_tensors(to_arrays(state)))  # as a checkpoint has them
-        restored = again.state()
-    lost = ", ".join(name for name, value in state.items() if not _same(value, restored.get(name)))
-    rule(not lost, f"load_state(state) does not restore {lost}, which state() keeps: a resume would lose it.")
-    return again
-
-
-def _changes(
-    algorithm: Algorithm, again: Algorithm, state: Mapping[str, Tensor], batch: Batch, config: Any,
-    networks: tuple[nn.Module, nn.Module],
-) -> Iterator[str]:
-    """A note where a resumed algorithm, `again`, has another loss for one more batch."""
-    with _naming("load_state(state)"):
-        algorithm.load_state(to_tensors(to_arrays(state)))  # for what follows from parameters, which were moved
-    totals = [_total(one, network, batch, config) for one, network in zip((algorithm, again), networks, strict=True)]
-    if not _same(*totals):
-        yield (f"A resume would change its loss, from {totals[0]:g} to {totals[1]:g} for the same batch: something "
-               "that before_update, loss, after_update or updated changes is not in state(), such as a mean or a "
-               "counter, or random numbers are not those of self.training_generator.")
-
-
-def _total(algorithm: Algorithm, network: nn.Module, batch: Batch, config: Any) -> Tensor:
-    """The loss of one more batch, with the same random numbers of torch whenever it is called."""
-    torch.manual_seed(0)
-    algorithm.training_generator.manual_seed(0)
-    with _naming("before_update and loss of a second batch"):
-        algorithm.before_update(batch, config=config, peers=None)
-        return algorithm.loss(network, batch=batch, config=config).total.detach()  # type: ignore[arg-type]
-
-
-def _same(kept: Tensor, restored: Tensor | None) -> bool:
-    same = restored is not None and restored.shape == kept.shape
-    return same and torch.allclose(restored.double(), kept.double(), equal_nan=True)  # type: ignore[union-attr]
