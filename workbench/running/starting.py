@@ -178,9 +178,10 @@ def check_goes_on(directory: RunDirectory, config: RunConfig) -> None:
                            f"wb.resume({name!r}, total_frames={2 * frames}).")
     field, why = stopping_rules.reached(config, status)
     if field:
-        more = f", total_frames={config.total_frames}" if config.total_frames != directory.config().total_frames else ""
-        raise InvalidInput(f"{name} would finish at once: it {why}. Give another one, or none: wb.resume({name!r}, "
-                           f"{field}=None{more}).")
+        again = f"wb.resume({name!r}, {field}=None)"
+        if config.total_frames != directory.config().total_frames:
+            again = f"wb.resume({name!r}, {field}=None, total_frames={config.total_frames})"
+        raise InvalidInput(f"{name} would finish at once: it {why}. Give another one, or none: {again}.")
 
 
 def with_changes(config: RunConfig, changes: dict[str, Any]) -> RunConfig:
