@@ -115,7 +115,8 @@ class Builder:
             normalise=hyperparameters.normalize_observations,
         ).to(device.torch)
         with device.autocast():
-            networks.check(network, spec=self._spec, output=algorithm.heads.output, new=self._new)
+            networks.check(network, spec=self._spec, output=algorithm.heads.output,
+                           new=factory is not None and self._new)
         return Trainer(network, algorithm, device, hyperparameters)
 
     def _check_own(self, own: type[Algorithm], factory: Factory | None) -> None:

@@ -17,13 +17,13 @@ from workbench.algorithms import NetworkOutput
 from workbench.algorithms.distributions import distribution_of
 from workbench.algorithms.frame_stacking import join_frames, push_frames
 from workbench.algorithms.interface import State
-from workbench.algorithms.own_code import act
+from workbench.algorithms.own_code import act, own_code
 from workbench.checkpoints import Checkpoint
 from workbench.config import LearningConfig
 from workbench.environment_spec import EnvironmentSpec
 from workbench.environments.adapters.code_by_value import load_factory
 from workbench.environments.contract import Show, VectorEnvironment
-from workbench.errors import AlgorithmFailed, CheckpointCorrupt, NetworkFailed, ShapeMismatch, WorkbenchError, record_of
+from workbench.errors import CheckpointCorrupt, NetworkFailed, ShapeMismatch, WorkbenchError, record_of
 from workbench.networks.arrays import to_tensors
 from workbench.policies import frozen_opponent, roles
 from workbench.rundir import around, code_beside, sealed
@@ -150,13 +150,10 @@ def load_policy(checkpoint: Checkpoint) -> LoadedPolicy:
 def _restore(algorithm: algorithms.Algorithm, network: nn.Module, checkpoint: Checkpoint) -> None:
     """What a user's algorithm learnt beside the network. Raises AlgorithmFailed."""
     learnt = to_tensors(checkpoint.load("algorithm"))
-    called = "prepare(network)"
-    try:
+    with own_code(algorithm, "prepare(network)"):
         algorithm.prepare(network)
-        called = f"load_state(...) for a checkpoint that has {', '.join(learnt) or 'nothing'}"
+    with own_code(algorithm, f"load_state(...) for a checkpoint that has {', '.join(learnt) or 'nothing'}"):
         algorithm.load_state(learnt)
-    except Exception as error:
-        raise AlgorithmFailed.of(called, error) from error
 
 
 def _fill(network: nn.Module, weights: dict[str, Tensor], checkpoint: Checkpoint, *, assign: bool = False) -> nn.Module:

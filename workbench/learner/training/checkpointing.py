@@ -65,7 +65,6 @@ def restore(
     if not weights_only:  # which may be put to another use, such as a longer reach of the same numbers
         _check_environment(checkpoint, trainer.algorithm.spec)
     weights = to_tensors(checkpoint.load("model"))
-    misfit = _misfit(trainer.network.state_dict(), weights)
     try:
         trainer.network.load_state_dict(weights)
         trainer.algorithm.prepare(trainer.network)
@@ -88,6 +87,7 @@ def restore(
             anew += [] if _goes_on(trainer.algorithm.training_generator, rng["training"]) else ["training"]
     except (RuntimeError, KeyError, ValueError, TypeError) as error:
         _check_environment(checkpoint, trainer.algorithm.spec)
+        misfit = _misfit(trainer.network.state_dict(), weights)
         differs = "" if config is None else _differences(checkpoint.config, config)
         why = "; ".join(word for word in (misfit, differs) if word) or error
         what, needed = ("network", "network and algorithm") if misfit else (
