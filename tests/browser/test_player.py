@@ -209,7 +209,7 @@ def test_a_number_that_the_policy_sees_is_edited_and_a_wrong_one_is_refused_unde
     angle.fill("0.2")
     player.locator(".wb-hold").fill("5")
     player.locator(".wb-branch").click()
-    expect(player.locator(".wb-told")).to_contain_text("the policy sees x[2] = 0.2 for 5 steps")
+    expect(player.locator(".wb-told")).to_contain_text("the policy sees pole angle = 0.2 for 5 steps")
     expect(player.locator(".wb-screen")).to_have_count(2)
     at(player, 30)
 

@@ -13,6 +13,7 @@ from tests.conftest import eventually
 from tests.learner.test_branch import played
 from tests.played import branching_here, checkpoint_in
 from tests.widgets.test_player import rollout, sent, told_of
+from workbench.errors import UnknownName
 from workbench.playing.rollout import Rollout
 from workbench.testing import CatchEnv
 from workbench.widgets.episodes.player import RolloutPlayer
@@ -75,6 +76,21 @@ def test_an_observation_is_edited_by_the_places_of_its_numbers(
     outcome = asked(shown, messages, observation={"1": 0.5}, hold=3)
     assert "the policy sees x[1] = 0.5 for 3 steps" in outcome["text"]
     assert shown.rollouts[1].edited_at.tolist() == [2, 3, 4]
+
+
+def test_numbers_of_an_environment_with_a_sketch_have_its_names(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    parent = played(checkpoint_in(tmp_path, "CartPole-v1", network="mlp"))
+    shown = RolloutPlayer([parent])
+    messages = sent(shown, monkeypatch)
+    shown._received(shown, {"type": "look", "view": "v", "index": 0, "step": 2}, [])
+    assert list(messages[0][0]["entries"]) == ["cart position", "cart velocity", "pole angle", "pole velocity"]
+    assert "the policy sees pole angle = 0.2:" in asked(shown, messages, observation={"2": 0.2})["text"]
+    same = parent.branch(2, observation={"pole angle": 0.2})
+    assert same.path == shown.rollouts[1].path == parent.branch(2, observation={"x[2]": 0.2}).path
+    with pytest.raises(UnknownName, match="Did you mean 'pole angle'"):
+        parent.branch(2, observation={"pole angel": 0.2})
 
 
 def test_a_picture_is_looked_at_and_occluded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

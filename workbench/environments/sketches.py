@@ -6,7 +6,7 @@ page draws the shapes at their poses (widgets/src/sketch.js), and so does `draw`
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
@@ -57,9 +57,20 @@ class Sketch(NamedTuple):
 
 def sketch_of(spec: EnvironmentSpec) -> Sketch | None:
     """The sketch of an environment such as CartPole-v1 with as many numbers as the sketch names, or None."""
-    sketch = _SKETCHES.get(spec.name.rpartition("-")[0])
+    sketch = _named(spec.name)
     shape = None if sketch is None or spec.parts else (len(sketch.names),)
     return sketch if shape == spec.observation_shape else None
+
+
+def entry_names(environment: str, names: Sequence[str]) -> list[str]:
+    """What a sketch calls the numbers x[0], x[1], ... of an observation; without one, `names` as they are."""
+    sketch = _named(environment)
+    plain = sketch is not None and list(names) == [f"x[{entry}]" for entry in range(len(sketch.names))]
+    return list(sketch.names if sketch is not None and plain else names)
+
+
+def _named(environment: str) -> Sketch | None:
+    return _SKETCHES.get(environment.rpartition("-")[0])
 
 
 def draw(sketch: Sketch, observation: Array) -> Array:

@@ -20,6 +20,7 @@ from workbench.config import Setting
 from workbench.environment_spec import EnvironmentSpec
 from workbench.environments import observations
 from workbench.environments.contract import checked_actions
+from workbench.environments.sketches import entry_names
 from workbench.errors import InvalidInput, ShapeMismatch, StorageFailed, UnknownName
 from workbench.metrics.status import LONGEST_GAME
 from workbench.playing import action_words, store, worker_process
@@ -52,7 +53,7 @@ def play_branch(
         max_steps if max_steps is not None else max(MAX_STEPS, frame + 1) if ended else rollout.steps)
     forced = [] if action is None else _forced_actions(action, rollout)
     change = None if observation is None else change_of(
-        observation, rollout.observation_rows[frame], parts=rollout.parts)
+        observation, rollout.observation_rows[frame], parts=rollout.parts, environment=rollout.environment)
     source = to_play(checkpoint_of(rollout), trust_code=trust_code)
     spec = source.spec
     if (spec.actions, spec.observation_shape) != (rollout.action_spec, rollout.observation_rows.shape[1:]):
@@ -137,9 +138,8 @@ def _in_words(rollout: Rollout, forced: Sequence[Array], change: dict[str, Any] 
         shown = f"{named[0]} for {len(named)} steps" if same else ", ".join(named[:_MOST_NAMED])
         words.append(f"action {shown}{'' if same or len(named) <= _MOST_NAMED else ', …'}")
     if change is not None:
-        names = () if "box" in change else observations.drawable(
-            rollout.observation_rows[:1], parts=rollout.parts).names
-        seen = in_words(change, names)
+        names = observations.drawable(rollout.observation_rows[:1], parts=rollout.parts).names
+        seen = in_words(change, entry_names(rollout.environment, names))
         words.append(f"the policy sees {seen}{f' for {hold} steps' if hold > 1 else ''}")
     return "; ".join(words) or "nothing changed"
 

@@ -15,6 +15,7 @@ import numpy as np
 from workbench.config import Setting
 from workbench.environment_spec import Part
 from workbench.environments import observations
+from workbench.environments.sketches import entry_names
 from workbench.errors import InvalidInput, UnknownName, WrongType
 from workbench.trajectory import Array
 
@@ -26,18 +27,20 @@ _MOST_NAMED = 4
 Change = dict[str, Any]
 
 
-def change_of(observation: Any, row: Array, *, parts: Sequence[Part]) -> Change:
+def change_of(observation: Any, row: Array, *, parts: Sequence[Part], environment: str = "") -> Change:
     """The change that `observation` asks for, to observations like `row`.
 
     Args:
         observation: of a vector, numbers by name or position ({"x[2]": 0.1}, {2: 0.1}), or a list of all; of a picture,
             {"occlude": (left, top, width, height)}, {"shade": 0}, or both.
+        environment: its id; numbers that a sketch of it names can be given by these names as well.
 
     Raises InvalidInput, OutOfBounds, WrongType, UnknownName.
     """
-    values, names = observations.drawable(row[None], parts=parts)
-    if not names:
+    values, plain = observations.drawable(row[None], parts=parts)
+    if not plain:
         return _of_picture(observation, values[0].shape)
+    names = entry_names(environment, plain)
     if isinstance(observation, Sequence | np.ndarray) and not isinstance(observation, str):
         if len(observation) != len(names):
             raise InvalidInput(f"observation={observation!r:.100} has {len(observation)} numbers, and an observation "
@@ -45,7 +48,7 @@ def change_of(observation: Any, row: Array, *, parts: Sequence[Part]) -> Change:
         observation = dict(enumerate(observation))
     if not isinstance(observation, Mapping) or not observation:
         raise WrongType(f"observation={observation!r:.100} must be numbers by name, such as {{{names[0]!r}: 0.5}}.")
-    places = {name: place for place, name in enumerate(names)}
+    places = {name: place for each in (plain, names) for place, name in enumerate(each)}
     numbers = {}
     for name, value in observation.items():
         place = places.get(name, name) if isinstance(name, str) else name

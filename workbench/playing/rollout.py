@@ -184,7 +184,7 @@ class Rollout:
         """Another future of this episode, from step `frame` on: what if another action, or another observation?
 
             rollout.branch(120, action="UP")
-            rollout.branch(120, observation={"x[2]": 0.2})
+            rollout.branch(120, observation={"x[2]": 0.2})  # of CartPole also {"pole angle": 0.2}
             rollout.branch(120, observation={"occlude": (30, 40, 20, 10)}, hold=15)
 
         The recorded actions are played again from the episode's seed, in a process of its own. Each observation, reward

@@ -20,6 +20,7 @@ import traitlets
 from workbench.environment_spec import ActionSpec
 from workbench.environments import observations
 from workbench.environments.observations import Drawable
+from workbench.environments.sketches import entry_names
 from workbench.errors import InvalidInput
 from workbench.playing import action_words
 from workbench.playing.action_bars import domain_of, strip
@@ -173,7 +174,7 @@ def episode(
         **policy_header(rollout.action_spec, rollout.action_names),
         "picture": {"mime": mime, "height": size[0], "width": size[1]} if pictures else None,
         "shape": [] if drawable is None else list(drawable.values.shape[1:]),
-        "entries": [] if drawable is None else list(drawable.names),
+        "entries": [] if drawable is None else entry_names(rollout.environment, drawable.names),
         "saliency": None if saliency is None else list(saliency.shape), "note": _note(rollout),
         "key": "" if rollout.path is None else rollout.path.name, "why": reason_against(rollout),
         "branch": None if branch is None else {

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from workbench.environments import observations
+from workbench.environments.sketches import entry_names
 from workbench.errors import InvalidInput
 from workbench.playing.rollout import Rollout
 from workbench.tables import number
@@ -65,7 +66,8 @@ class WhatIf:
         values = seen.values[0]
         kind = np.uint8 if values.ndim == 3 else np.float32
         place = {"view": request.get("view"), "index": int(request["index"]), "step": step}
-        self._player.send({"type": "looked", **place, "shape": list(values.shape), "entries": list(seen.names)},
+        names = entry_names(rollout.environment, seen.names)
+        self._player.send({"type": "looked", **place, "shape": list(values.shape), "entries": names},
                           [np.ascontiguousarray(values, kind).tobytes()])
 
     def _branch(self, request: dict[str, Any]) -> None:
