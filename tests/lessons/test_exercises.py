@@ -60,6 +60,22 @@ def test_an_answer_that_raises_is_told_its_line() -> None:
     assert 'values["x"]' in check("vtrace.targets", mine).text
 
 
+def test_an_answer_is_judged_on_copies_and_told_that_it_changes_what_it_gets() -> None:
+    def right(rewards: Any, discounts: Any) -> Any:
+        for t in reversed(range(len(rewards) - 1)):
+            rewards[t] += discounts[t] * rewards[t + 1]
+        return rewards
+
+    def wrong(rewards: Any, discounts: Any) -> Any:
+        rewards *= 2
+        return rewards
+
+    verdict = check("reinforce.discounted_returns", right)
+    assert not verdict.right and verdict.text.startswith("The numbers are right, but: It changes what it is given")
+    verdict = check("reinforce.discounted_returns", wrong)
+    assert "rewards = [[1.0, 1.0]" in verdict.text and verdict.text.endswith("`list(steps)`).")
+
+
 def test_an_answer_of_the_first_lesson_is_checked_without_torch() -> None:
     code = ("import sys; from workbench.lessons import check; print(check('first_run.restart', 'goes on').right, "
             "'torch' in sys.modules)")

@@ -55,6 +55,21 @@ def _ignores_ends(online: Any, target: Any, rewards: Any, discounts: Any, n: Any
     return targets(online, target, rewards, np.full(len(rewards), 0.9), n, h, h_inverse)
 
 
+def _an_end_cuts_the_last_value_alone(
+    online: Any, target: Any, rewards: Any, discounts: Any, n: Any, h: Any, h_inverse: Any
+) -> Any:
+    y, gamma = [], discounts.max()
+    for t in range(len(rewards)):
+        last = min(t + n, len(rewards))
+        value = np.prod(discounts[t:last]) * h_inverse(target[last, np.argmax(online[last])])
+        y.append(h(sum(gamma**k * rewards[t + k] for k in range(last - t)) + value))
+    return np.array(y)
+
+
+def _one_by_one(x: Any, epsilon: float = 1e-3) -> Any:
+    return np.array([h(each, epsilon) for each in x])
+
+
 def _one_step(online: Any, target: Any, rewards: Any, discounts: Any, n: Any, h: Any, h_inverse: Any) -> Any:
     return targets(online, target, rewards, discounts, 1, h, h_inverse)
 
@@ -72,10 +87,10 @@ def _summed(errors: Any, eta: float = 0.9) -> Any:
 
 
 WRONG: dict[str, list[Any]] = {
-    "rescale": [_without_sign, _without_epsilon, _epsilon_of_the_size],
+    "rescale": [_without_sign, _without_epsilon, _epsilon_of_the_size, _one_by_one],
     "unrescale": [_inverse_without_epsilon, _inverse_without_sign, _not_inverted],
     "target": [_chosen_by_the_target_network, _valued_by_the_online_network, _without_rescaling, _ignores_ends,
-               _one_step],
+               _one_step, _an_end_cuts_the_last_value_alone],
     "sequence_priority": [_of_the_errors_signed, _shares_swapped, _summed],
     "coin": [50, 100, 4.57, 10],
 }

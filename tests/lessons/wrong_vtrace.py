@@ -34,6 +34,36 @@ def _ignores_lambda(
     return vtrace(values, last_value, rewards, discounts, rhos, rho_bar, c_bar)
 
 
+def _traces_of_the_step_after(
+    values: Any, last_value: Any, rewards: Any, discounts: Any, rhos: Any, rho_bar: float = 1.0, c_bar: float = 1.0,
+    lambda_: float = 1.0,
+) -> Any:
+    cut = lambda_ * np.minimum(c_bar, np.concatenate([rhos[1:], rhos[-1:]]))
+    return _with_traces(values, last_value, rewards, discounts, np.minimum(rho_bar, rhos), cut)
+
+
+def _lambda_before_the_clip(
+    values: Any, last_value: Any, rewards: Any, discounts: Any, rhos: Any, rho_bar: float = 1.0, c_bar: float = 1.0,
+    lambda_: float = 1.0,
+) -> Any:
+    cut = np.minimum(c_bar, lambda_ * rhos)
+    return _with_traces(values, last_value, rewards, discounts, np.minimum(rho_bar, rhos), cut)
+
+
+def _with_traces(values: Any, last_value: Any, rewards: Any, discounts: Any, rhos: Any, cut: Any) -> Any:
+    later = np.concatenate([values[1:], [last_value]])
+    errors, carried, found = rhos * (rewards + discounts * later - values), 0.0, []
+    for t in reversed(range(len(values))):
+        carried = errors[t] + discounts[t] * cut[t] * carried
+        found.insert(0, values[t] + carried)
+    return np.array(found)
+
+
+def _writes_into_the_values(values: Any, *given: Any, **clips: Any) -> Any:
+    values[:] = vtrace(values, *given, **clips) if given else vtrace(values, **clips)
+    return values
+
+
 def _upside_down(actions: Any, target: float, behaviour: float) -> Any:
     return importance_ratios(actions, behaviour, target)
 
@@ -59,7 +89,8 @@ def _the_target(behaviour: float, target: float, rho_bar: float) -> float:
 
 
 WRONG = {
-    "targets": [_without_clipping, _forgets_the_clip_of_the_trace, _ignores_ends, _one_step, _ignores_lambda],
+    "targets": [_without_clipping, _forgets_the_clip_of_the_trace, _ignores_ends, _one_step, _ignores_lambda,
+                _traces_of_the_step_after, _lambda_before_the_clip, _writes_into_the_values],
     "ratios": [_upside_down, _always_right, _differences],
     "fixed_point": [_not_normalized, _clips_the_ratio, _the_target],
     "expected_lag": [128, 512, 4, 32],

@@ -9,6 +9,7 @@ An exercise is an attribute of a module in `workbench/lessons/exercises`: `vtrac
 
 from __future__ import annotations
 
+import copy
 import html
 import importlib
 import inspect
@@ -21,6 +22,9 @@ from typing import Any
 
 from workbench.errors import UnknownName
 from workbench.lessons import exercises
+
+_CHANGED = ("It changes what it is given, which others need as it was: work on a copy (`values.copy()` of an array, "
+            "`.clone()` of a tensor, `list(steps)`).")
 
 
 class Wrong(Exception):
@@ -42,14 +46,33 @@ class Exercise:
     why: str = ""
 
     def verdict(self, answer: Any) -> Verdict:
-        """Whether the answer is right, and if not, why. An error that the answer raises is a wrong answer, too."""
+        """Whether the answer is right, and if not, why. An error that the answer raises is a wrong answer, too, and so
+        is a function that changes what it is given, which the lesson needs again."""
+        tried = _OnCopies(answer) if inspect.isfunction(answer) else None
         try:
-            self.check(answer)
-        except Wrong as wrong:
-            return Verdict(False, str(wrong))
+            self.check(tried or answer)
+            wrong = ""
+        except Wrong as error:
+            wrong = str(error)
         except Exception as error:
-            return Verdict(False, f"It raised {type(error).__name__}: {error}{_line_of(error, answer)}")
-        return Verdict(True, self.why)
+            wrong = f"It raised {type(error).__name__}: {error}{_line_of(error, answer)}"
+        if tried is not None and tried.changed:
+            wrong = (f"{wrong}\n" if wrong else "The numbers are right, but: ") + _CHANGED
+        return Verdict(not wrong, wrong or self.why)
+
+
+class _OnCopies:
+    """A function, called with copies of what it gets. `changed`: whether a call has changed one of them."""
+
+    def __init__(self, function: Callable[..., Any]) -> None:
+        self._function, self.changed = function, False
+
+    def __call__(self, *given: Any, **named: Any) -> Any:
+        copies = copy.deepcopy((given, named))
+        before = repr(copies)
+        answer = self._function(*copies[0], **copies[1])
+        self.changed |= repr(copies) != before
+        return answer
 
 
 @dataclass(frozen=True)

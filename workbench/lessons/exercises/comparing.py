@@ -58,7 +58,7 @@ def _check_iqm(answer: Any) -> None:
         ([[1.0], [2.0], [3.0], [4.0], [5.0], [6.0]], "of six scores, of which ⌊6/4⌋ = 1 is left out at each end"),
     ):
         array = np.array(scores)
-        expect_close(expect_written(answer(array.copy())), interquartile_mean(array), words, {"scores": array})
+        expect_close(expect_written(answer(array)), interquartile_mean(array), words, {"scores": array})
 
 
 iqm = Exercise(_check_iqm, interquartile_mean,
@@ -86,7 +86,7 @@ def _check_bootstrap(answer: Any) -> None:
 
 
 def _expect_interval(answer: Any, scores: Any, statistic: Any, words: str, **confidence: float) -> None:
-    ends = np.asarray(expect_written(answer(scores.copy(), statistic, **confidence)), float)
+    ends = np.asarray(expect_written(answer(scores, statistic, **confidence)), float)
     low, high = bootstrap_interval(scores, statistic, **confidence)
     if ends.shape != (2,):
         raise Wrong(f"{words}: two numbers are needed, the low and the high end, and it returns {ends.tolist()!r:.80}.")

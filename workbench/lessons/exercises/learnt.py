@@ -31,7 +31,7 @@ def _check_saliency(answer: Any) -> None:
         (lambda x: float(-np.log1p(np.exp(-x[0]))), np.array([1 / (1 + np.exp(0.5)), 0, 0]),
          "of log π where π is a sigmoid of x₀"),
     ):
-        expect_close(expect_written(answer(function, x.copy())), right, words, {"x": x}, tolerance=1e-3)
+        expect_close(expect_written(answer(function, x)), right, words, {"x": x}, tolerance=1e-3)
 
 
 saliency = Exercise(
@@ -68,7 +68,7 @@ def _check_returns(answer: Any) -> None:
         ([5.0, 7.0], 0.0, "with γ = 0, where only the next reward counts"),
     ):
         array = np.array(rewards)
-        expect_close(expect_written(answer(array.copy(), discount)), returns_of_steps(array, discount), words,
+        expect_close(expect_written(answer(array, discount)), returns_of_steps(array, discount), words,
                      {"rewards": array, "discount": discount})
 
 
@@ -93,7 +93,7 @@ def _check_dot(answer: Any) -> None:
          "once) and are not numbered from 0"),
     ):
         given, numbers = np.array(reached), np.array(ball)
-        expect_close(np.asarray(expect_written(answer(given.copy(), numbers)), float), mean_of_balls(given, numbers),
+        expect_close(np.asarray(expect_written(answer(given, numbers)), float), mean_of_balls(given, numbers),
                      words, {"reached": given, "ball": numbers})
 
 

@@ -24,9 +24,8 @@ def h(x, epsilon=1e-3):
 
 
 def _check_rescale(answer: Any) -> None:
-    for epsilon in (1e-3, 0.1):
-        expect_close(expect_written(answer(_POINTS, epsilon)), h(_POINTS, epsilon), f"for ε = {epsilon}",
-                     {"x": _POINTS}, tolerance=1e-6)
+    for x, epsilon in ((_POINTS, 1e-3), (_POINTS, 0.1), (100.0, 1e-3)):
+        expect_close(expect_written(answer(x, epsilon)), h(x, epsilon), _words(x, epsilon), {"x": x}, tolerance=1e-6)
 
 
 def h_inverse(y, epsilon=1e-3):
@@ -36,10 +35,13 @@ def h_inverse(y, epsilon=1e-3):
 
 
 def _check_unrescale(answer: Any) -> None:
-    for epsilon in (1e-3, 0.1):
-        squashed = h(_POINTS, epsilon)
-        expect_close(expect_written(answer(squashed, epsilon)), _POINTS, f"for ε = {epsilon}", {"y": squashed},
-                     tolerance=1e-4)
+    for x, epsilon in ((_POINTS, 1e-3), (_POINTS, 0.1), (100.0, 1e-3)):
+        squashed = h(x, epsilon)
+        expect_close(expect_written(answer(squashed, epsilon)), x, _words(x, epsilon), {"y": squashed}, tolerance=1e-4)
+
+
+def _words(x: Any, epsilon: float) -> str:
+    return f"for ε = {epsilon} and {'an array' if isinstance(x, np.ndarray) else 'a number alone'}"
 
 
 def targets(online, target, rewards, discounts, n, h, h_inverse):
@@ -73,7 +75,7 @@ def _case(*, n: int, end: int | None = None) -> dict[str, Any]:
     return {
         "online": np.array([[1.0, 0.0], [0.0, 2.0], [3.0, 1.0], [0.5, 0.6], [2.0, 4.0]]),
         "target": np.array([[0.0, 5.0], [6.0, 1.0], [2.0, 7.0], [9.0, 3.0], [8.0, 1.5]]),
-        "rewards": np.array([1.0, -2.0, 0.0, 10.0]), "discounts": discounts, "n": n,
+        "rewards": np.array([1.0, -2.0, 3.0, 10.0]), "discounts": discounts, "n": n,
     }  # fmt: skip
 
 

@@ -36,7 +36,7 @@ def _check_returns(answer: Any) -> None:
         (uneven, ends, "where an episode ends after the second step of the first unroll"),
         (uneven, torch.zeros(4, 2), "where every step ends an episode"),
     ):
-        given = expect_written(answer(rewards.clone(), discounts.clone()))
+        given = expect_written(answer(rewards, discounts))
         expect_close(_numbers(given), returns(rewards, discounts).numpy(), words,
                      {"rewards": rewards, "discounts": discounts})
 

@@ -47,7 +47,7 @@ def _check_best_response(answer: Any) -> None:
         (coordination, [0.9, 0.1], "in another game, against mostly action 0"),
     ):
         given = np.array(mix)
-        expect_close(expect_written(answer(payoff.copy(), given)), best_response(payoff, given), words,
+        expect_close(expect_written(answer(payoff, given)), best_response(payoff, given), words,
                      {"payoff": payoff, "mix": given})
 
 
@@ -66,7 +66,7 @@ def _check_exploitability(answer: Any) -> None:
         ([0.5, 0.3, 0.2], "of a mix with too much rock"), ([0.5, 0.2, 0.3], "of another one with too much rock"),
     ):
         given = np.array(mix)
-        expect_close(expect_written(answer(ROCK_PAPER_SCISSORS.copy(), given)),
+        expect_close(expect_written(answer(ROCK_PAPER_SCISSORS, given)),
                      exploitability(ROCK_PAPER_SCISSORS, given), words, {"mix": given})
 
 

@@ -28,22 +28,24 @@ def vtrace(values, last_value, rewards, discounts, rhos, rho_bar=1.0, c_bar=1.0,
 
 def _check_targets(answer: Any) -> None:
     for case, words in (
-        (_case(rho=1.0), "on policy (every ρ is 1)"),
-        (_case(rho=1.0, end=True), "on policy, with an episode that ends in the middle (γ is 0 there)"),
-        (_case(rho=3.0), "with ratios of 3, which ρ̄ and c̄ cut"),
-        (_case(rho=0.5), "with ratios of 0.5"),
-        (_case(rho=3.0, rho_bar=2.0, c_bar=0.5), "with ρ̄ = 2 and c̄ = 0.5"),
-        (_case(rho=1.0, lambda_=0.5), "with λ = 0.5"),
+        (_case(1.0, 1.0, 1.0), "on policy (every ρ is 1)"),
+        (_case(1.0, 1.0, 1.0, end=True), "on policy, with an episode that ends in the middle (γ is 0 there)"),
+        (_case(3.0, 3.0, 3.0), "with ratios of 3, which ρ̄ and c̄ cut"),
+        (_case(0.5, 0.5, 0.5), "with ratios of 0.5"),
+        (_case(3.0, 3.0, 3.0, rho_bar=2.0, c_bar=0.5), "with ρ̄ = 2 and c̄ = 0.5"),
+        (_case(0.5, 2.0, 0.8), "with another ratio at each step"),
+        (_case(1.0, 1.0, 1.0, lambda_=0.5), "with λ = 0.5"),
+        (_case(3.0, 0.5, 3.0, lambda_=0.5), "with λ = 0.5 and ratios of 3, 0.5 and 3"),
     ):
         expect_close(expect_written(answer(**case)), _targets(**case), words, case)
 
 
-def _case(*, rho: float, end: bool = False, **clips: float) -> dict[str, Any]:
+def _case(*rhos: float, end: bool = False, **clips: float) -> dict[str, Any]:
     """Two unrolls of three steps, side by side."""
     discounts = np.array([[0.9, 0.9], [0.0 if end else 0.9, 0.9], [0.9, 0.9]])
     return {"values": np.array([[1.0, 0.0], [2.0, 0.0], [3.0, 0.0]]), "last_value": np.array([4.0, 1.0]),
             "rewards": np.array([[1.0, 0.0], [0.0, 0.0], [2.0, 0.0]]), "discounts": discounts,
-            "rhos": np.array([[rho, 1.0], [rho, 1.0], [rho, 1.0]]), **clips}
+            "rhos": np.array([[rho, 1.0] for rho in rhos]), **clips}
 
 
 def _targets(
