@@ -11,7 +11,7 @@ import pytest
 import workbench as wb
 from workbench import rundir
 from workbench.config import RunConfig
-from workbench.errors import HomeNotWritable, StorageFailed
+from workbench.errors import HomeNotWritable, RunNotFound, StorageFailed
 from workbench.rundir import files
 
 
@@ -91,3 +91,16 @@ def test_the_newest_lines_of_a_file_are_whole_ones(
 ) -> None:
     (tmp_path / "list").write_bytes(text)
     assert files.last_lines(tmp_path / "list", size=size, most=most) == lines
+
+
+def test_a_run_is_refused_its_path_once_another_run_has_it(home: Path) -> None:
+    run = rundir.create("pong", record(7.0)).that_is_there()
+    run.check_place()
+    run.path.rename(run.path.with_name("away"))
+    with pytest.raises(StorageFailed, match="moved or deleted while the run is alive"):
+        run.check_place()
+    rundir.create("pong", record(8.0))
+    with pytest.raises(StorageFailed, match="moved or deleted while the run is alive"):
+        run.check_place()
+    with pytest.raises(RunNotFound, match="another run now"):
+        run.write(state="stopped")

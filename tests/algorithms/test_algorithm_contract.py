@@ -114,6 +114,12 @@ class GradientInScalars(Good):
         return wb.Loss(total, {"loss": total})
 
 
+class NameOfNoText(Good):
+    def loss(self, network: Any, *, batch: Any, config: Any) -> wb.Loss:
+        loss = super().loss(network, batch=batch, config=config)
+        return wb.Loss(loss.total, {"loss\ud800": loss.total.detach()})
+
+
 class NoEdges(Good):
     def loss(self, network: Any, *, batch: Any, config: Any) -> wb.Loss:
         loss = super().loss(network, batch=batch, config=config)
@@ -307,6 +313,7 @@ BROKEN = {
     Detached: "Loss.total has no gradient",
     NotFinite: "Loss.total is (inf|-inf|nan) for a batch of noise",
     GradientInScalars: r"Loss.scalars\['loss'\] must be a detached scalar.*\.detach\(\)",
+    NameOfNoText: r"Loss.scalars\['loss\\ud800'\] must have a text as its name that UTF-8 can write",
     NoEdges: r"Loss.samples\['returns'\] needs edges: histogram_edges\['returns'\]",
     NumbersForActions: r"act\(...\) gives actions as an int64 tensor of shape \(3,\), not a float32 tensor",
     OtherFields: r"act\(...\) gives the fields \['value'\], but behaviour_fields\(\) names \['policy_logits', ",

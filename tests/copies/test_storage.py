@@ -19,6 +19,7 @@ import workbench as wb
 from tests.conftest import CALM, eventually
 from tests.written_checkpoints import save
 from workbench import checkpoints, rundir
+from workbench.checkpoints.checkpoint import META
 from workbench.config import RunConfig
 from workbench.copies import run_copy, storage
 from workbench.copies.storage import Storage, is_url
@@ -143,6 +144,56 @@ def test_a_reader_never_sees_half_of_a_checkpoint(url: str, home: Path, monkeypa
     raise AssertionError("it never came through")
 
 
+def test_uploads_that_broke_off_do_not_fill_the_storage(
+    url: str, home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run, put = made(), Storage._put
+    save(run.checkpoints, frames=100)
+
+    def breaks(self: Storage, path: Path, there: str) -> None:
+        if path.name == META:
+            raise OSError("the network is gone")
+        put(self, path, there)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Storage, "_put", breaks)
+        with pytest.raises(StorageFailed, match="the network is gone"):
+            Storage(url).keep(run)
+    save(run.checkpoints, frames=200)
+    assert Storage(url).keep(run) == 200
+    assert {path.split("/")[2] for path in files_of(url) if "/checkpoints/" in path} == {"000000000200"}
+
+
+def test_after_a_step_back_the_newest_are_kept_and_not_those_with_most_frames(url: str, home: Path) -> None:
+    run = made()
+    for created, frames in enumerate((700, 800)):
+        save(run.checkpoints, frames=frames, created=created)
+        Storage(url).keep(run)
+    shutil.rmtree(run.checkpoints)
+    for created, frames in enumerate((300, 310, 320), start=2):
+        save(run.checkpoints, frames=frames, created=created)
+        assert Storage(url).keep(run) == frames
+    kept = {path.split("/")[2] for path in files_of(url) if "/checkpoints/" in path}
+    assert kept == {"000000000310", "000000000320"}
+
+
+def test_errors_about_what_is_damaged_there_name_the_url(url: str, home: Path) -> None:
+    run = made()
+    save(run.checkpoints, frames=100)
+    Storage(url).keep(run)
+    storage_there = Storage(url)
+    weights = next(path for path in files_of(url) if path.endswith("model.safetensors"))
+    storage_there._files.pipe_file(storage_there._at(weights), b"torn")
+    shutil.rmtree(run.path)
+    with pytest.raises(CheckpointCorrupt, match=f"^{url}/pong holds no checkpoint that is whole"):
+        storage.restored(f"{url}/pong")
+    storage_there._files.pipe_file(storage_there._at("pong", "run.json"), b"{")
+    with pytest.raises(StorageFailed, match=f"^cannot read {url}/pong/run.json"):
+        storage.restored(f"{url}/pong")
+    with pytest.raises(InvalidInput, match="names no run: give the storage and the run's name"):
+        storage.restored("file:///")
+
+
 def test_another_run_of_that_name_stays_as_it_is(url: str, home: Path) -> None:
     save(made().checkpoints, frames=100)
     Storage(url).keep(rundir.find("pong"))
@@ -151,6 +202,104 @@ def test_another_run_of_that_name_stays_as_it_is(url: str, home: Path) -> None:
     save(other.checkpoints, frames=300)
     with pytest.raises(StorageFailed, match=r"/pong is another run than 'pong' .*fork"):
         Storage(url).keep(other)
+
+
+def test_who_restores_a_copy_holds_it_and_whoever_held_it_copies_no_more(
+    url: str, home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    first = made(state="running")
+    save(first.checkpoints, frames=100)
+    Storage(url).keep(first)
+    monkeypatch.setenv("WORKBENCH_HOME", str(tmp_path / "second"))
+    second = rundir.find(storage.restored(f"{url}/pong"))
+    assert "s ago by a machine that had not ended it; should it still train there" in capsys.readouterr().out
+    save(first.checkpoints, frames=200)
+    with pytest.raises(StorageFailed, match=r"/pong is 'pong' .*, which another machine goes on with; both .*fork"):
+        Storage(url).keep(first)
+    save(second.checkpoints, frames=150)
+    assert Storage(url).keep(second) == 150
+    monkeypatch.setenv("WORKBENCH_HOME", str(home))
+    with pytest.raises(StorageFailed, match="another machine goes on with"):
+        storage.restored(f"{url}/pong")
+    shutil.rmtree(first.path)
+    assert checkpoints.every(rundir.find(storage.restored(f"{url}/pong")).checkpoints)[-1].frames == 150
+    save(second.checkpoints, frames=160)
+    with pytest.raises(StorageFailed, match="another machine goes on with"):
+        Storage(url).keep(second)
+
+
+def test_a_copy_that_cannot_be_marked_comes_back_all_the_same(
+    url: str, home: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run = made()
+    save(run.checkpoints, frames=100)
+    Storage(url).keep(run)
+    shutil.rmtree(run.path)
+
+    def refused(*_: Any) -> None:
+        raise PermissionError("read-only")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Storage, "_put", refused)
+        storage.restored(f"{url}/pong")
+    said = capsys.readouterr().out
+    assert "could not be marked as held by this machine" in said and "not ended it" not in said
+    save(run.checkpoints, frames=200)
+    assert Storage(url).keep(run) == 200
+
+
+def test_a_tracker_goes_on_where_it_was_on_another_machine(url: str, home: Path) -> None:
+    run = made()
+    run.trackers.mkdir()
+    rundir.write_record(run.trackers / "wandb.json", {"identity": "pong-1", "rows": {"loss": 5}, "event": 2, "sent": 7})
+    (run.trackers / "wandb.batch.json").write_bytes(b"{}")
+    save(run.checkpoints, frames=100)
+    Storage(url).keep(run)
+    shutil.rmtree(run.path)
+    storage.restored(f"{url}/pong")
+    assert [path.name for path in run.trackers.iterdir()] == ["wandb.json"]
+    assert rundir.read_record(run.trackers / "wandb.json")["identity"] == "pong-1"
+
+
+def test_a_copy_comes_back_while_it_is_written(
+    url: str, home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What was listed may be pruned before it is read, and a file beside is not whole."""
+    run = made()
+    for frames in (100, 200, 300):
+        save(run.checkpoints, frames=frames)
+        Storage(url).keep(run)
+    kept = Storage(url)
+    files, find, pruned = kept._files, kept._files.find, []
+
+    def found(path: str) -> list[str]:
+        paths: list[str] = find(path)
+        oldest = next(one for one in paths if one.endswith("meta.json"))
+        if not pruned:
+            pruned.append(oldest)
+            files.rm(oldest.rpartition("/")[0], recursive=True)
+            files.pipe_file(oldest.replace("meta.json", ".writing-meta.json"), b"torn")
+        return paths
+
+    monkeypatch.setattr(files, "find", found)
+    kept.fetch("pong", tmp_path / "seen")
+    there = RunDirectory(tmp_path / "seen" / "pong").checkpoints
+    assert [one.frames for one in checkpoints.every(there)] == [200, 300][-len(checkpoints.every(there)):]
+    assert not list(there.rglob(".writing-*")) and pruned
+
+
+def test_a_run_that_went_back_keeps_its_newest_checkpoints_not_its_furthest(url: str, home: Path) -> None:
+    run = made()
+    for frames in (100, 200, 300):
+        save(run.checkpoints, frames=frames)
+        Storage(url).keep(run)
+    for checkpoint in checkpoints.every(run.checkpoints)[-2:]:
+        shutil.rmtree(checkpoint.path)
+    for frames in (110, 120):
+        save(run.checkpoints, frames=frames)
+        assert Storage(url).keep(run) == frames
+    kept = {path.split("/")[2] for path in files_of(url) if "/checkpoints/" in path}
+    assert kept == {checkpoint.path.name for checkpoint in checkpoints.every(run.checkpoints)[-2:]}
 
 
 def test_a_checkpoint_that_was_damaged_there_is_passed_over_for_the_one_before(url: str, home: Path) -> None:
@@ -183,7 +332,8 @@ def test_a_run_keeps_its_copy_and_another_machine_goes_on(url: str, home: Path, 
     last = run.stop()
     Storage(url).fetch("moves", tmp_path / "fetched")
     copied = RunDirectory(tmp_path / "fetched" / "moves")
-    assert copied.read()["name"] == "moves" and checkpoints.every(copied.checkpoints)[-1].frames == last.frames
+    assert (copied.read()["name"], copied.read()["state"]) == ("moves", "stopped")
+    assert checkpoints.every(copied.checkpoints)[-1].frames == last.frames
     with pytest.raises(RunExists, match=r"has a run 'moves'\. Go on with it"):
         monkeypatch.setenv("WORKBENCH_HOME", str(tmp_path / "elsewhere"))
         wb.launch("testing/counting-v0", name="moves", storage=url, **CALM)
@@ -314,7 +464,7 @@ def test_a_run_that_is_here_is_told_by_its_own_folder_also_while_that_is_away(
     folder = f"{tmp_path}/away/kept"
     made(config=RunConfig.build("CartPole-v1", storage=own.format(folder=folder)).to_json())
     assert storage.restored(f"file://{folder}/pong") == "pong"
-    assert asked == []
+    assert len(asked) == 1, "whether another machine goes on with it"
 
 
 def test_a_launch_asks_the_storage_for_its_runs_once(home: Path, tmp_path: Path, asked: list[str]) -> None:

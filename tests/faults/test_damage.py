@@ -12,7 +12,7 @@ import pytest
 import workbench as wb
 from tests.conftest import eventually, processes_of
 from tests.faults.harm import COUNTING, complete, messages
-from workbench.errors import CheckpointCorrupt, RunNotFound
+from workbench.errors import CheckpointCorrupt, RunExists, RunNotFound
 
 
 def truncate(folder: Path) -> None:
@@ -143,6 +143,8 @@ def test_a_run_whose_directory_is_moved_while_it_is_alive_waits_until_it_is_back
         assert "is gone: it was moved or deleted while the run is alive. Move it back" in held.reason
         with pytest.raises(RunNotFound):
             alive.status  # noqa: B018
+        with pytest.raises(RunExists, match=f"moved or deleted while it lives.*end process {before.supervisor_pid}"):
+            wb.launch("testing/counting-v0", **COUNTING, name=alive.name)
         assert not alive.path.exists(), "nothing is written where it was"
     finally:
         back()

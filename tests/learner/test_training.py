@@ -3,6 +3,7 @@
 import copy
 import subprocess
 import sys
+import threading
 from dataclasses import replace
 
 import numpy as np
@@ -289,3 +290,13 @@ def test_short_floats_are_kept_exactly_and_complex_numbers_are_refused_before_a_
         wb.check_algorithm("vtrace", network=lambda spec: WithExtra(torch.float32))
     with pytest.raises(NetworkFailed, match="scale of the network is a complex64 .* which no checkpoint can hold"):
         wb.check_algorithm("vtrace", network=lambda spec: Scaled(torch.complex64))
+
+
+def test_a_network_that_cannot_be_copied_is_refused_with_what_keeps_it_from_that():
+    class Locked(Scaled):
+        def __init__(self):
+            super().__init__(torch.float32)
+            self.inner.lock = threading.Lock()
+
+    with pytest.raises(NetworkFailed, match=r"inner\.lock of the network cannot be copied \(.*lock.*\)\. The learner"):
+        wb.check_algorithm("vtrace", network=lambda spec: Locked())

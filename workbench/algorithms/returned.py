@@ -88,7 +88,9 @@ def check_loss(loss: Any, *, algorithm: Algorithm, batch: Batch) -> None:
     rule(isinstance(loss.scalars, Mapping) and isinstance(loss.samples, Mapping), "Loss.scalars and Loss.samples are "
          f"tensors by name, not {said_of(loss.scalars)} and {said_of(loss.samples)}.")
     for name, value in loss.scalars.items():
-        rule(isinstance(name, str) and _is_detached(value, ()),
+        rule(isinstance(name, str) and name == name.encode(errors="ignore").decode(),
+             f"Loss.scalars[{name!r}] must have a text as its name that UTF-8 can write, such as 'value_loss'.")
+        rule(_is_detached(value, ()),
              f"Loss.scalars[{name!r}] must be a detached scalar tensor, not {said_of(value)}{_scalar_remedy(value)}.")
     unrolls = (batch.reward.shape[1],)
     rule(loss.priorities is None or _is_detached(loss.priorities, unrolls),

@@ -1,23 +1,29 @@
 """Copies all that a run needs to continue to a folder that outlives its machine, such as a mounted Drive; and back.
 
 `<folder>/<name>/` holds run.json, the two newest checkpoints and the best one (without a replay, which is too large),
-metrics.sqlite, demonstrations, and code typed in cells. A checkpoint is written beside, verified and renamed. A Drive
-uploads files in any order, so checkpoints are verified again on the way back, and an older one replaces one that did
-not arrive whole.
+metrics.sqlite, how far trackers have it, demonstrations, and code typed in cells. A checkpoint is written beside,
+verified and renamed. A Drive uploads files in any order, so checkpoints are verified again on the way back, and an
+older one replaces one that did not arrive whole.
 SQLite never works in that folder: metrics.sqlite is one consistent, closed copy, made with each checkpoint.
+
+One machine goes on with a run: who restores a copy writes its mark into it, `holder` in run.json, and whoever held it
+before copies no more.
 """
 
 from __future__ import annotations
 
 import json
 import os
+import re
+import secrets
 import shutil
 import sqlite3
 import tempfile
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing, suppress
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -29,6 +35,7 @@ from workbench.metrics import check_whole
 from workbench.replay import demonstration_file
 from workbench.rundir import RunDirectory, files, sealed
 
+_OF_TRACKER = re.compile(r"[a-z]+\.json")
 KEPT = 2  # checkpoints: one is whole while the other is being uploaded
 _LARGEST_HISTORY = 2**31  # bytes; a week of training takes some 100 MB
 
@@ -52,9 +59,12 @@ def copy(run: RunDirectory, folder: Path) -> int | None:
     if opponent := checkpoints.newest(run.opponent.checkpoints):
         _copy_opponent(run, opponent, target / "opponent")
     record = {**run.read(), "mirrored": time.time()}
-    _write(target / "run.json", json.dumps(record, indent=1).encode())
+    _write(target / "run.json", _as_json(record))
     _copy_checkpoint(newest, target / "checkpoints")
     _copy_demonstrations(run, RunDirectory(target))
+    for name, place in _tracked(run).items():  # before the history: a row may go there twice, and none is left out
+        (target / "trackers").mkdir(exist_ok=True)
+        _write(target / "trackers" / name, _as_json(place))
     _copy_metrics(run.metrics, target / "metrics.sqlite")
     _prune(target / "checkpoints")
     return newest.frames
@@ -75,9 +85,14 @@ def not_there(name: str, where: str, names: Sequence[str]) -> RunNotFound:
 
 def check_same(run: RunDirectory, record: Mapping[str, object] | None, there: str) -> None:
     """Raises StorageFailed if `record`, that of the copy `there` if there is one, is of another run than `run`, which
-    has its name."""
-    if record is not None and record.get("created") != run.read().get("created"):
-        raise StorageFailed(f"{there} is another run than {run.name!r} of this machine; both stay as they are. For a "
+    has its name, or of the same run that another machine goes on with."""
+    if record is None:
+        return
+    here = run.read()
+    is_it = record.get("created") == here.get("created")
+    if not is_it or record.get("holder", "") != here.get("holder", ""):
+        what = f"{there} is {'' if is_it else 'another run than '}{run.name!r} of this machine"
+        raise StorageFailed(f"{what}{', which another machine goes on with' * is_it}; both stay as they are. For a "
                             f"copy of the one here, name another folder, or fork it under another name: "
                             f"wb.attach({run.name!r}).fork(...). To go on with the one there, move the one here to the "
                             f"trash first: wb.attach({run.name!r}).delete().")
@@ -93,6 +108,16 @@ def _same(checkpoint: Checkpoint, copied: Path) -> bool:
     with suppress(InvalidInput, CheckpointCorrupt):  # nothing there yet, or what stands there is no checkpoint
         return checkpoints.at(copied) == replace(checkpoint, path=copied)
     return False
+
+
+def _tracked(run: RunDirectory) -> dict[str, dict[str, Any]]:
+    """How far each tracker was given the history, by file name."""
+    return {path.name: rundir.read_record(path) for path in run.trackers.glob("*.json")
+            if _OF_TRACKER.fullmatch(path.name)}
+
+
+def _as_json(record: Mapping[str, Any]) -> bytes:
+    return json.dumps(record, indent=1).encode()
 
 
 def _write(path: Path, data: bytes) -> None:
@@ -154,13 +179,17 @@ def _prune(folder: Path) -> None:
 # --- back -------------------------------------------------------------------------------------------------------------
 
 
-def restored(name: str, folder: str | Path | None = None, *, trust_code: bool = False) -> str:
+def restored(
+    name: str, folder: str | Path | None = None, *, trust_code: bool = False,
+    mark: Callable[[bytes], None] | None = None,
+) -> str:
     """Copies a run from `folder` to this machine, unless it is here already. Returns its name.
 
     Args:
         folder: to which it was copied; None: that of `prepare`.
         trust_code: whether to load code typed in cells from there. Anybody who can write to that folder can then run
             code here, so trust only a folder that is yours alone.
+        mark: writes the copy's run.json anew; None: in `folder`.
 
     Raises RunNotFound with the nearest name, CheckpointCorrupt without a whole checkpoint, AccessDenied for code,
     StorageFailed where the one in `folder` is another one than the one here.
@@ -176,7 +205,9 @@ def restored(name: str, folder: str | Path | None = None, *, trust_code: bool = 
         raise CheckpointCorrupt(f"{source.path} holds no checkpoint that is whole. {' '.join(errors)}".strip())
     code = sealed.every(source.code, source.config(), trust_code=trust_code)
     opponent_code = sealed.every(source.opponent.code, trust_code=trust_code)
-    record = {key: value for key, value in source.read().items() if key not in ("name", "mirrored")}
+    copied = source.read()
+    record = {key: value for key, value in copied.items() if key not in ("name", "mirrored")}
+    record["supervisor_pid"] = None
 
     def fill(run: RunDirectory) -> None:
         best = checkpoints.best(checkpoints.every(source.checkpoints))
@@ -187,11 +218,35 @@ def restored(name: str, folder: str | Path | None = None, *, trust_code: bool = 
         _copy_demonstrations(source, run)
         _restore_metrics(source.metrics, run.metrics)
         _restore_opponent(source, run, opponent_code)
+        for file, place in _tracked(source).items():
+            files.make_private(run.trackers)
+            rundir.write_record(run.trackers / file, place)
+        record["holder"] = _held(copied, mark or partial(_write, source.record))  # once all else is here
 
-    rundir.create(name, {**record, "supervisor_pid": None}, code=code, prepare=fill)
+    rundir.create(name, record, code=code, prepare=fill)
     warning = f" ({' '.join(errors)})" if errors else ""
-    print(f"{name} is here again, at {newest.frames:,} frames{warning}")
+    print(f"{name} is here again, at {newest.frames:,} frames{_of_whom(copied)}{warning}")
     return name
+
+
+def _of_whom(copied: Mapping[str, Any]) -> str:
+    """How old a copy of a run is that may still live elsewhere; "" of one that has ended."""
+    if copied["state"] in rundir.ENDED:
+        return ""
+    age_s = max(0, time.time() - copied.get("mirrored", 0))
+    return (f", copied {age_s:,.0f} s ago by a machine that had not ended it; should it still train there, it is not "
+            "copied any more")
+
+
+def _held(copied: dict[str, Any], mark: Callable[[bytes], None]) -> str:
+    """The mark of this machine, which it writes into the copy; the old one where that cannot be written."""
+    holder = secrets.token_hex(8)
+    try:
+        mark(_as_json({**copied, "holder": holder}))
+    except (OSError, StorageFailed) as error:
+        print(f"The copy could not be marked as held by this machine ({error}): another may write it as well.")
+        return str(copied.get("holder", ""))
+    return holder
 
 
 def is_here(name: str) -> bool:

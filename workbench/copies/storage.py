@@ -9,18 +9,24 @@ a reader sees a checkpoint with all its files, or none. What is read back is ver
 
 from __future__ import annotations
 
+import json
+import shutil
 import tempfile
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from functools import partial
 from pathlib import Path, PurePosixPath
 from typing import Any
 
 from workbench import checkpoints, rundir
 from workbench.checkpoints.checkpoint import META
 from workbench.copies import run_copy
-from workbench.errors import InvalidInput, MissingPackage, StorageFailed
+from workbench.errors import CheckpointCorrupt, InvalidInput, MissingPackage, RunNotFound, StorageFailed
 from workbench.rundir import RunDirectory
 
 PACKAGES = {"s3": "s3fs", "gs": "gcsfs", "gcs": "gcsfs", "abfs": "adlfs", "az": "adlfs"}  # by scheme
+_WRITING = ".writing-"  # begins the name of a file that is not whole yet
+_LISTED_AGAIN = 3  # times
 
 
 def is_url(text: object) -> bool:
@@ -51,9 +57,23 @@ class Storage:
         return type(self._files), self._root
 
     def check_copy(self, run: RunDirectory) -> None:
-        """Raises StorageFailed if what is kept under the run's name is another run's, or cannot be reached; RunNotFound
-        if nothing is."""
-        run_copy.check_same(run, self._known(run.name), f"{self.url}/{run.name}")
+        """Raises StorageFailed if what is kept under the run's name is another run's, or another machine's by now;
+        where it is not the run's own storage, also if it cannot be reached, and RunNotFound if nothing is there."""
+        own = run.config().storage
+        try:
+            record = self._known(run.name)
+        except (StorageFailed, RunNotFound):
+            if own and Storage(own).place == self.place:  # its own need not answer now
+                return
+            raise
+        run_copy.check_same(run, record, f"{self.url}/{run.name}")
+
+    def mark(self, name: str, record: bytes) -> None:
+        """Write run.json of the copy of that name anew. Raises StorageFailed."""
+        with tempfile.TemporaryDirectory(prefix="rl-workbench-") as folder:
+            (path := Path(folder) / "run.json").write_bytes(record)
+            with self._asked():
+                self._put(path, self._at(name, path.name))
 
     def keep(self, run: RunDirectory) -> int | None:
         """Copy the run's newest good checkpoint, and all that belongs to it. Returns its frames; None if it was there.
@@ -66,34 +86,45 @@ class Storage:
         run_copy.check_same(run, self._record(run.name), f"{self.url}/{run.name}")
         with tempfile.TemporaryDirectory(prefix="rl-workbench-") as staging:
             frames = run_copy.copy(run, Path(staging))
+            self._clear(run.name)
             self._upload(Path(staging) / run.name, self._at(run.name))
         self._prune(run)
         return frames
 
+    @contextmanager
+    def brought(self) -> Iterator[Path]:
+        """An empty folder for what comes from there, which errors call by the URL."""
+        with tempfile.TemporaryDirectory(prefix="rl-workbench-") as folder:
+            try:
+                yield Path(folder)
+            except (StorageFailed, CheckpointCorrupt) as error:
+                raise type(error)(str(error).replace(folder, self.url)) from None
+
     def fetch(self, name: str, into: Path) -> None:
         """Copy what is kept of that run to `into`/`name`. Raises RunNotFound with the nearest name, StorageFailed."""
         self._known(name)
-        target, source = into / name, self._at(name)
+        with self._asked():
+            for _ in range(_LISTED_AGAIN):  # what was listed may be pruned by who writes there
+                with suppress(FileNotFoundError):
+                    return self._fetch(name, into / name)
+            self._fetch(name, into / name)
+
+    def _fetch(self, name: str, target: Path) -> None:
+        shutil.rmtree(target, ignore_errors=True)
+        source = self._at(name)
         self._files.invalidate_cache()
-        try:
-            for path in self._files.find(source):
-                relative = PurePosixPath(path).relative_to(source)
-                if ".." in relative.parts:
-                    raise StorageFailed(f"{self.url} has an object with '..' in its name: {path!r:.100}. Delete it.")
+        for path in self._files.find(source):
+            relative = PurePosixPath(path).relative_to(source)
+            if ".." in relative.parts:
+                raise StorageFailed(f"{self.url} has an object with '..' in its name: {path!r:.100}. Delete it.")
+            if not relative.name.startswith(_WRITING):
                 (target / relative).parent.mkdir(parents=True, exist_ok=True)
                 self._files.get_file(path, str(target / relative))
-        except StorageFailed:
-            raise
-        except Exception as error:
-            raise self._failed(error) from None
 
     def names(self) -> list[str]:
         """Names of the runs that are kept there."""
-        self._files.invalidate_cache()
-        try:
+        with self._asked():
             return sorted(PurePosixPath(path).parent.name for path in self._files.glob(f"{self._root}/*/run.json"))
-        except Exception as error:
-            raise self._failed(error) from None
 
     def _at(self, *parts: str) -> str:
         return "/".join([self._root, *parts])
@@ -106,36 +137,39 @@ class Storage:
 
     def _record(self, name: str) -> dict[str, Any] | None:
         """run.json of the copy of that name; None if there is none."""
-        with tempfile.TemporaryDirectory(prefix="rl-workbench-") as folder:
-            copied = RunDirectory(Path(folder))
-            try:
-                self._files.invalidate_cache()
-                self._files.get_file(self._at(name, "run.json"), str(copied.record))
-            except FileNotFoundError:
-                return None
-            except Exception as error:  # each file system has errors of its own
-                raise self._failed(error) from None
+        with self.brought() as folder:
+            copied = RunDirectory(folder / name)
+            copied.path.mkdir()
+            with self._asked():
+                try:
+                    self._files.get_file(self._at(name, "run.json"), str(copied.record))
+                except FileNotFoundError:
+                    return None
             return copied.read()
 
     def _whole(self, name: str) -> set[str]:
         """Folders of the checkpoints that are kept whole."""
-        self._files.invalidate_cache()
-        try:
+        with self._asked():
             found = self._files.glob(self._at(name, "checkpoints", "*", META))
-        except Exception as error:
-            raise self._failed(error) from None
         return {PurePosixPath(path).parent.name for path in found}
+
+    def _clear(self, name: str) -> None:
+        """Delete checkpoints that are not whole, such as one whose upload broke off: they would fill the storage."""
+        with self._asked():
+            whole, folders = self._whole(name), self._files.glob(self._at(name, "checkpoints", "*"))
+        for folder in folders:
+            if PurePosixPath(folder).name not in whole:
+                with suppress(Exception):  # each file system has errors of its own
+                    self._files.rm(folder, recursive=True)
 
     def _upload(self, folder: Path, target: str) -> None:
         """Every file, the one by which a reader knows that the others are whole after them."""
         paths = [path for path in folder.rglob("*") if path.is_file()]
-        try:
+        with self._asked():
             for path in sorted(paths, key=lambda path: (path.name == META, path.name == "run.json", path)):
                 there = "/".join([target, *path.relative_to(folder).parts])
                 self._files.makedirs(there.rpartition("/")[0], exist_ok=True)
                 self._put(path, there)
-        except Exception as error:
-            raise self._failed(error) from None
 
     def _put(self, path: Path, there: str) -> None:
         """One file, which appears there whole: where it is a plain file system, beside and renamed."""
@@ -143,25 +177,39 @@ class Storage:
             self._files.put_file(str(path), there)
             return
         folder, _, name = there.rpartition("/")
-        beside = f"{folder}/.writing-{name}"
+        beside = f"{folder}/{_WRITING}{name}"
         self._files.put_file(str(path), beside)
         Path(beside).replace(there)
 
     def _prune(self, run: RunDirectory) -> None:
-        """Delete all but the newest checkpoints and the best one; the file first by which they count as whole."""
-        kept = sorted(self._whole(run.name))
+        """Delete all but the newest checkpoints and the best one: the file by which they count as whole, then the
+        others."""
+        kept = sorted(self._whole(run.name), key=lambda folder: self._created(run.name, folder))
         local = checkpoints.every(run.checkpoints)
         best = checkpoints.best([one for one in local if one.path.name in kept])
         for folder in kept[: -run_copy.KEPT]:
             if best is None or folder != best.path.name:
-                there = self._at(run.name, "checkpoints", folder)
                 with suppress(Exception):  # each file system has errors of its own
-                    self._files.rm_file(f"{there}/{META}")
-                    self._files.rm(there, recursive=True)
+                    self._files.rm_file(self._at(run.name, "checkpoints", folder, META))
+        self._clear(run.name)
 
-    def _failed(self, error: BaseException) -> StorageFailed:
-        return StorageFailed(f"storage at {self.url} cannot be used now: {type(error).__name__}: {error}. Check the "
-                             "URL, the network, and the credentials in the environment.")
+    def _created(self, name: str, folder: str) -> float:
+        """When the checkpoint in that folder was made, in seconds since 1970; 0 if it cannot be read."""
+        with suppress(Exception):  # each file system has errors of its own, and what lies there may be anybody's
+            return float(json.loads(self._files.cat_file(self._at(name, "checkpoints", folder, META)))["created"])
+        return 0.0
+
+    @contextmanager
+    def _asked(self) -> Iterator[None]:
+        """Asks storage as it is now; raises StorageFailed for what goes wrong there."""
+        self._files.invalidate_cache()
+        try:
+            yield
+        except StorageFailed:
+            raise
+        except Exception as error:  # each file system has errors of its own
+            raise StorageFailed(f"storage at {self.url} cannot be used now: {type(error).__name__}: {error}. Check the "
+                                "URL, the network, and the credentials in the environment.") from None
 
 
 def restored(url: str, *, trust_code: bool = False) -> str:
@@ -171,12 +219,12 @@ def restored(url: str, *, trust_code: bool = False) -> str:
     was typed in a cell unless `trust_code`, StorageFailed, also where another run of that name is here.
     """
     folder, _, name = url.rstrip("/").rpartition("/")
+    if not is_url(f"{folder}/"):
+        raise InvalidInput(f"{url!r} names no run: give the storage and the run's name, such as 's3://bucket/runs/pong'.")
+    storage = Storage(folder)
     if run_copy.is_here(name):
-        run = rundir.find(name)
-        own, asked = run.config().storage, Storage(folder)
-        if not own or Storage(own).place != asked.place:  # its own need not answer now
-            asked.check_copy(run)
+        storage.check_copy(rundir.find(name))
         return name
-    with tempfile.TemporaryDirectory(prefix="rl-workbench-") as into:
-        Storage(folder).fetch(name, Path(into))
-        return run_copy.restored(name, into, trust_code=trust_code)
+    with storage.brought() as into:
+        storage.fetch(name, into)
+        return run_copy.restored(name, into, trust_code=trust_code, mark=partial(storage.mark, name))

@@ -21,7 +21,7 @@ def main(run_dir: str, rank: int, lifeline: Lifeline) -> int:
     torch.set_flush_denormal(True)  # of Adam's means a third falls below 1e-38, where arithmetic is 9 times slower
     run = RunDirectory(Path(run_dir))
     try:
-        learner = Learner(run, rank)
+        learner = Learner(run.that_is_there(), rank)
         lifeline.last_words = learner.stop_and_wait
         signal.signal(signal.SIGTERM, lambda *_: learner.stop())
         learner.run()

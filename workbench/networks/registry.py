@@ -166,7 +166,7 @@ def check(network: nn.Module, *, spec: EnvironmentSpec, output: type[NetworkOutp
 
 
 def _check_kept(network: nn.Module, state: State) -> None:
-    """Raises NetworkFailed for what no checkpoint or no unroll can hold."""
+    """Raises NetworkFailed for what no checkpoint or no unroll can hold, and for what cannot be copied."""
     for index, part in enumerate(state):
         if not part.is_floating_point():
             raise NetworkFailed(f"part {index} of the state is {_kind(part)}, and an unroll keeps float32. Keep it as "
@@ -178,6 +178,22 @@ def _check_kept(network: nn.Module, state: State) -> None:
         if tensor.is_complex():
             raise NetworkFailed(f"{name} of the network is {_kind(tensor)}, which no checkpoint can hold. Keep "
                                 "torch.view_as_real(...) of it, and make it complex where the network uses it.")
+    try:
+        copy.deepcopy(network)
+    except Exception as error:
+        raise NetworkFailed(f"{_uncopyable(network)} cannot be copied ({error}). The learner acts with a copy of "
+                            "the network, so keep such a thing outside of it.") from error
+
+
+def _uncopyable(network: nn.Module) -> str:
+    """What of the network keeps it from being copied, such as "head.lock of the network"."""
+    for path, module in network.named_modules():
+        for name, value in vars(module).items():
+            try:
+                name in ("_modules", "_parameters", "_buffers") or copy.deepcopy(value)
+            except Exception:
+                return f"{path}.{name} of the network".lstrip(".")
+    return "the network"
 
 
 def _check_start(network: nn.Module, spec: EnvironmentSpec, before: State) -> None:

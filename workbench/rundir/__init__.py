@@ -14,7 +14,7 @@ import stat
 import tempfile
 from collections.abc import Callable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import NoneType
 from typing import Any, Literal, Protocol, TypedDict, runtime_checkable
@@ -47,7 +47,7 @@ _FIELDS: dict[str, tuple[type, ...]] = {  # of run.json, with the types of their
     "error": (dict, NoneType), "parent": (dict, str, NoneType), "preset": (str, NoneType), "code": (dict,),
     "versions": (dict,), "machine": (dict,), "lives": (int,), "sweep": (str, NoneType),
     "config_before": (dict, NoneType), "paused": (str, NoneType), "ended_by": (str, NoneType),
-    "mended": (int,),
+    "mended": (int,), "holder": (str,),
 }  # fmt: skip
 _LONGEST_SOCKET_PATH = 100  # the kernel allows 107 bytes
 _REMOTE_ADDRESS = re.compile(r"ray://[A-Za-z0-9.:_\[\]-]{1,300}//?[A-Za-z0-9./_-]{1,1000}", re.ASCII)
@@ -275,10 +275,17 @@ class RunDirectory(RecordFolder):
         return data
 
     def check_place(self) -> None:
-        """Raises StorageFailed if the directory of a live run was moved or deleted."""
-        if not self.record.exists():
+        """Raises StorageFailed if the directory of a live run was moved or deleted, also if another is there now."""
+        try:
+            self.read()
+        except RunNotFound:
             raise StorageFailed(f"{self.path} is gone: it was moved or deleted while the run is alive. Move it back, "
-                                "or stop the run, and resume it where its directory is now.")
+                                "or stop the run, and resume it where its directory is now.") from None
+
+    def that_is_there(self) -> RunDirectory:
+        """The same for this run alone: what is read and written is refused once another run has the path. Raises
+        RunNotFound, StorageFailed."""
+        return replace(self, created=self.read()["created"])
 
     def config(self) -> RunConfig:
         """The present configuration, live changes included. Raises StorageFailed if there is none, UnknownName for what

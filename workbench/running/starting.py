@@ -42,6 +42,7 @@ from workbench.supervisor import stopping_rules
 
 Factory = Callable[..., Any]
 
+_LAST_MOMENTS_S = 5.0  # of the processes of a run that was deleted
 _LAST_COPY_S = 660.0  # to storage, of a run that has ended: a minute more than its supervisor takes
 _SUPERVISOR_S = 180.0  # to start on a busy machine, with up to 10 s until the processes of a dead one have ended
 
@@ -268,11 +269,23 @@ def created(
             if candidate in stored:  # such as one whose machine has ended
                 raise RunExists(f"{url} has a run {candidate!r}. Go on with it: wb.resume('{url}/{candidate}'); or "
                                 "choose another name.")
+            _check_left(RunDirectory(rundir.home() / "runs" / candidate))
             return rundir.create(candidate, record, code=code, prepare=prepare)
         except RunExists:
             if name is not None:
                 raise
     raise AssertionError("unreachable")
+
+
+def _check_left(new: RunDirectory) -> None:
+    """Raises RunExists where an earlier run of that name lives on without its folder, and would write into this one."""
+    until = time.monotonic() + _LAST_MOMENTS_S
+    while not new.path.exists() and (left := lock.processes(new, "_supervisor")):
+        if time.monotonic() > until:
+            raise RunExists(f"the folder of a run {new.path.name!r} was moved or deleted while it lives, and its "
+                            f"processes still write to {new.path}. Move the folder back, end process {left[0].pid}, "
+                            "which ends the others, or choose another name.")
+        time.sleep(0.1)
 
 
 def names_in_storage(url: str) -> list[str]:

@@ -72,7 +72,7 @@ def main(run_dir: str, starting: int | None = None) -> int:
         starting: descriptor of `start.lock`, inherited from the launching process; so the run does not look dead if
             that process is killed before this one has the supervisor's lock.
     """
-    run = RunDirectory(Path(run_dir))
+    run = RunDirectory(Path(run_dir)).that_is_there()
     lock_descriptor = _lock(run)
     if starting is not None:
         os.close(starting)
