@@ -152,6 +152,20 @@ def test_a_run_whose_directory_is_moved_while_it_is_alive_waits_until_it_is_back
     assert (after.state, after.learner_pid) == ("training", before.learner_pid)
 
 
+def test_a_run_whose_directory_is_deleted_while_it_is_alive_ends_and_frees_its_name(alive: wb.Run) -> None:
+    complete(alive)
+    while alive.path.exists():  # its processes write meanwhile
+        shutil.rmtree(alive.path, ignore_errors=True)
+    eventually(lambda: not processes_of(alive.path), what="its processes have ended")
+    assert not alive.path.exists(), "nothing is written where it was"
+    again = wb.launch("testing/counting-v0", **COUNTING, name=alive.name)
+    try:
+        assert again.wait(updates=1, timeout_s=240).state == "training"
+        assert list(again.events["kind"])[0] == "launch" and "restore" not in set(again.events["kind"])
+    finally:
+        again.stop()
+
+
 @pytest.mark.full
 def test_a_run_that_is_stopped_while_it_is_moved_is_resumed_where_it_is(alive: wb.Run) -> None:
     complete(alive)

@@ -6,10 +6,12 @@ import os
 import signal
 import sys
 import threading
+import time
 from functools import partial
 from pathlib import Path
 from types import FrameType
 
+from workbench.errors import RunNotFound, StorageFailed
 from workbench.metrics import MetricsWriter
 from workbench.rundir import RunDirectory, lock
 from workbench.supervisor import run_record
@@ -18,6 +20,8 @@ from workbench.supervisor.hosts.host import Place, ThisMachine
 from workbench.supervisor.service import serve
 from workbench.supervisor.supervisor import Supervisor
 from workbench.wire.lifeline import end_with_parent
+
+_LOOK_S = 2.0  # after the run's folder
 
 
 def _lock(run: RunDirectory) -> int | None:
@@ -65,6 +69,23 @@ def _watch(supervisor: Supervisor, place: Place) -> None:
         ray_metrics.report(supervisor.status, run=supervisor.run.name)
 
 
+def _end_once_deleted(supervisor: Supervisor, lock_descriptor: int) -> None:
+    """End the run when its folder is deleted, since nobody could find its processes any more."""
+    while os.fstat(lock_descriptor).st_nlink or _is_there(supervisor.run):  # a folder that is moved keeps its files
+        time.sleep(_LOOK_S)
+    supervisor.end(Outcome("stopped", "its folder was deleted", timeout_s=0))
+
+
+def _is_there(run: RunDirectory) -> bool:
+    try:
+        run.read()
+    except RunNotFound:
+        return False
+    except StorageFailed:
+        pass
+    return True
+
+
 def main(run_dir: str, starting: int | None = None) -> int:
     """Supervise the run in `run_dir` until it ends; returns the exit code.
 
@@ -91,5 +112,6 @@ def main(run_dir: str, starting: int | None = None) -> int:
         signal.signal(number, on_signal)
     signal.signal(signal.SIGHUP, signal.SIG_IGN)
     _watch(supervisor, place)
+    threading.Thread(target=_end_once_deleted, args=[supervisor, lock_descriptor], daemon=True).start()
     serve(run, supervisor)
     return 0
