@@ -7,11 +7,13 @@ import socket
 import sqlite3
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import fsspec
+import psutil
 import pytest
 from fsspec.implementations.local import LocalFileSystem
 
@@ -21,7 +23,7 @@ from tests.written_checkpoints import save
 from workbench import checkpoints, rundir
 from workbench.checkpoints.checkpoint import META
 from workbench.config import RunConfig
-from workbench.copies import run_copy, storage
+from workbench.copies import LAST_COPY_S, run_copy, storage
 from workbench.copies.storage import Storage, is_url
 from workbench.errors import (
     AccessDenied,
@@ -33,7 +35,7 @@ from workbench.errors import (
     StorageFailed,
 )
 from workbench.metrics import MetricsWriter
-from workbench.rundir import RunDirectory
+from workbench.rundir import RunDirectory, lock
 from workbench.supervisor import storing
 from workbench.supervisor.storing import StoredCopy
 
@@ -214,38 +216,110 @@ def test_who_restores_a_copy_holds_it_and_whoever_held_it_copies_no_more(
     second = rundir.find(storage.restored(f"{url}/pong"))
     assert "s ago by a machine that had not ended it; should it still train there" in capsys.readouterr().out
     save(first.checkpoints, frames=200)
-    with pytest.raises(StorageFailed, match=r"/pong is 'pong' .*, which another machine goes on with; both .*fork"):
-        Storage(url).keep(first)
+    assert Storage(url).keep(first) == 200, "until the other has a checkpoint"
     save(second.checkpoints, frames=150)
     assert Storage(url).keep(second) == 150
+    save(first.checkpoints, frames=300)
+    with pytest.raises(StorageFailed, match=r"/pong is 'pong' .*, which another machine goes on with; both .*fork"):
+        Storage(url).keep(first)
     monkeypatch.setenv("WORKBENCH_HOME", str(home))
     with pytest.raises(StorageFailed, match="another machine goes on with"):
         storage.restored(f"{url}/pong")
     shutil.rmtree(first.path)
-    assert checkpoints.every(rundir.find(storage.restored(f"{url}/pong")).checkpoints)[-1].frames == 150
+    third = rundir.find(storage.restored(f"{url}/pong"))
+    assert checkpoints.every(third.checkpoints)[-1].frames == 150
+    save(third.checkpoints, frames=170)
+    assert Storage(url).keep(third) == 170
     save(second.checkpoints, frames=160)
     with pytest.raises(StorageFailed, match="another machine goes on with"):
         Storage(url).keep(second)
 
 
-def test_a_copy_that_cannot_be_marked_comes_back_all_the_same(
-    url: str, home: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+def test_an_upload_of_the_machine_before_does_not_take_the_copy_back(
+    url: str, home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It has asked whose the copy is, and writes run.json after the next machine has."""
+    first = made()
+    save(first.checkpoints, frames=100)
+    Storage(url).keep(first)
+    monkeypatch.setenv("WORKBENCH_HOME", str(tmp_path / "second"))
+    second = rundir.find(storage.restored(f"{url}/pong"))
+    save(second.checkpoints, frames=150)
+    save(first.checkpoints, frames=200)
+    with monkeypatch.context() as patch:
+        patch.setattr(run_copy, "check_same", lambda *_: Storage(url).keep(second) and None)
+        upload = Storage._upload
+
+        def uploaded(self: Storage, *arguments: Any) -> None:
+            patch.undo()
+            Storage(url).keep(second)
+            upload(self, *arguments)
+
+        patch.setattr(Storage, "_upload", uploaded)
+        patch.setattr(run_copy, "check_same", lambda *_: None)
+        assert Storage(url).keep(first) == 200
+    save(second.checkpoints, frames=160)
+    assert Storage(url).keep(second) == 160
+    save(first.checkpoints, frames=210)
+    with pytest.raises(StorageFailed, match="another machine goes on with"):
+        Storage(url).keep(first)
+
+
+def test_a_run_that_was_restored_long_ago_takes_no_copy_over_that_went_on_since(
+    url: str, home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first = made()
+    save(first.checkpoints, frames=100)
+    Storage(url).keep(first)
+    monkeypatch.setenv("WORKBENCH_HOME", str(tmp_path / "second"))
+    second = rundir.find(storage.restored(f"{url}/pong"))
+    save(second.checkpoints, frames=150)
+    now = time.time()
+    monkeypatch.setattr(run_copy.time, "time", lambda: now + LAST_COPY_S + 10)
+    save(first.checkpoints, frames=200)
+    assert Storage(url).keep(first) == 200
+    with pytest.raises(StorageFailed, match="another machine goes on with"):
+        Storage(url).keep(second)
+    save(first.checkpoints, frames=300)
+    assert Storage(url).keep(first) == 300
+
+
+def test_each_copy_of_a_run_goes_on_after_it_was_restored_from_one(url: str, home: Path, tmp_path: Path) -> None:
+    run, other = made(), f"file://{tmp_path}/other"
+    save(run.checkpoints, frames=100)
+    for copy in (url, other):
+        Storage(copy).keep(run)
+    for frames in (200, 300):
+        shutil.rmtree(run.path)
+        storage.restored(f"{url}/pong")
+        save(run.checkpoints, frames=frames)
+        for copy in (url, other):
+            assert Storage(copy).keep(run) == frames
+
+
+def test_nothing_is_restored_where_processes_of_a_run_whose_folder_is_gone_still_write(
+    url: str, home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     run = made()
     save(run.checkpoints, frames=100)
     Storage(url).keep(run)
     shutil.rmtree(run.path)
-
-    def refused(*_: Any) -> None:
-        raise PermissionError("read-only")
-
-    with monkeypatch.context() as patch:
-        patch.setattr(Storage, "_put", refused)
+    monkeypatch.setattr(lock, "processes", lambda *_: [psutil.Process()])
+    monkeypatch.setattr(lock, "LAST_MOMENTS_S", 0.0)
+    with pytest.raises(RunExists, match=r"'pong' was moved or deleted while it lives.* end process \d+"):
         storage.restored(f"{url}/pong")
-    said = capsys.readouterr().out
-    assert "could not be marked as held by this machine" in said and "not ended it" not in said
-    save(run.checkpoints, frames=200)
-    assert Storage(url).keep(run) == 200
+    assert not run.path.exists()
+
+
+def test_a_tracker_file_that_is_damaged_is_left_behind(
+    url: str, home: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run = made()
+    save(run.checkpoints, frames=100)
+    run.trackers.mkdir()
+    (run.trackers / "wandb.json").write_text("{")
+    assert Storage(url).keep(run) == 100
+    assert "pong leaves wandb.json of its trackers behind, which begins anew: cannot read" in capsys.readouterr().out
 
 
 def test_a_tracker_goes_on_where_it_was_on_another_machine(url: str, home: Path) -> None:
@@ -411,7 +485,7 @@ def test_a_copy_that_fails_of_anything_is_said_once_and_tried_again(
 @pytest.fixture
 def asked(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """The folders of storage that this process has listed; one below "away" cannot be reached."""
-    folders, glob = [], LocalFileSystem.glob
+    folders, glob, get_file = [], LocalFileSystem.glob, LocalFileSystem.get_file
 
     def listed(self: LocalFileSystem, path: str, **more: Any) -> Any:
         folders.append(path)
@@ -419,7 +493,13 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> list[str]:
             raise OSError("no route to host")
         return glob(self, path, **more)
 
+    def got(self: LocalFileSystem, path: str, *more: Any) -> Any:
+        if "/away/" in path:
+            raise OSError("no route to host")
+        return get_file(self, path, *more)
+
     monkeypatch.setattr(LocalFileSystem, "glob", listed)
+    monkeypatch.setattr(LocalFileSystem, "get_file", got)
     return folders
 
 
@@ -464,7 +544,6 @@ def test_a_run_that_is_here_is_told_by_its_own_folder_also_while_that_is_away(
     folder = f"{tmp_path}/away/kept"
     made(config=RunConfig.build("CartPole-v1", storage=own.format(folder=folder)).to_json())
     assert storage.restored(f"file://{folder}/pong") == "pong"
-    assert len(asked) == 1, "whether another machine goes on with it"
 
 
 def test_a_launch_asks_the_storage_for_its_runs_once(home: Path, tmp_path: Path, asked: list[str]) -> None:

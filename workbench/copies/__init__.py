@@ -1,1 +1,3 @@
 """Copies of a run beyond its machine: all that it needs to go on, in a folder or in object storage, and back."""
+
+LAST_COPY_S = 660.0  # of a run that has ended: a minute more than its supervisor takes

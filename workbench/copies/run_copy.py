@@ -6,13 +6,15 @@ verified and renamed. A Drive uploads files in any order, so checkpoints are ver
 older one replaces one that did not arrive whole.
 SQLite never works in that folder: metrics.sqlite is one consistent, closed copy, made with each checkpoint.
 
-One machine goes on with a run: who restores a copy writes its mark into it, `holder` in run.json, and whoever held it
-before copies no more.
+One machine goes on with a run. Each restore adds a mark to `holders` in its run.json, and a run may copy where the last
+mark is among its own: a restored run takes the copy over with its first checkpoint, and whoever had it before copies no
+more. It does not where that one has gone on copying for longer than the last copy of a machine that ends.
 """
 
 from __future__ import annotations
 
 import json
+import math
 import os
 import re
 import secrets
@@ -20,23 +22,24 @@ import shutil
 import sqlite3
 import tempfile
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import closing, suppress
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
 from typing import Any
 
 from workbench import checkpoints, rundir
 from workbench.checkpoints import Checkpoint
 from workbench.checkpoints.checkpoint import META, REPLAY, file_of
+from workbench.copies import LAST_COPY_S
 from workbench.errors import CheckpointCorrupt, InvalidInput, RunNotFound, StorageFailed, nearest
 from workbench.metrics import check_whole
 from workbench.replay import demonstration_file
-from workbench.rundir import RunDirectory, files, sealed
+from workbench.rundir import RunDirectory, files, lock, sealed
 
 _OF_TRACKER = re.compile(r"[a-z]+\.json")
 KEPT = 2  # checkpoints: one is whole while the other is being uploaded
+_MARKS = 200  # of machines that had a run before
 _LARGEST_HISTORY = 2**31  # bytes; a week of training takes some 100 MB
 
 
@@ -83,14 +86,14 @@ def not_there(name: str, where: str, names: Sequence[str]) -> RunNotFound:
     return RunNotFound(f"there is no run {name!r} {where}.{hint}")
 
 
-def check_same(run: RunDirectory, record: Mapping[str, object] | None, there: str) -> None:
+def check_same(run: RunDirectory, record: Mapping[str, Any] | None, there: str) -> None:
     """Raises StorageFailed if `record`, that of the copy `there` if there is one, is of another run than `run`, which
     has its name, or of the same run that another machine goes on with."""
     if record is None:
         return
     here = run.read()
     is_it = record.get("created") == here.get("created")
-    if not is_it or record.get("holder", "") != here.get("holder", ""):
+    if not is_it or _is_with_another(record, here):
         what = f"{there} is {'' if is_it else 'another run than '}{run.name!r} of this machine"
         raise StorageFailed(f"{what}{', which another machine goes on with' * is_it}; both stay as they are. For a "
                             f"copy of the one here, name another folder, or fork it under another name: "
@@ -104,6 +107,15 @@ def _record(copied: Path) -> dict[str, Any] | None:
     return copied_run.read() if copied_run.record.exists() else None
 
 
+def _is_with_another(copied: Mapping[str, Any], here: Mapping[str, Any]) -> bool:
+    """Whether another machine than the one with the record `here` goes on with what is copied."""
+    marks, last = here.get("holders", []), copied.get("holders", [])[-1:]
+    if last == marks[-1:]:
+        return False
+    went_on_s = copied.get("mirrored", 0.0) - here.get("mirrored", math.inf)  # after it was restored here
+    return any(mark not in marks for mark in last) or went_on_s > LAST_COPY_S
+
+
 def _same(checkpoint: Checkpoint, copied: Path) -> bool:
     with suppress(InvalidInput, CheckpointCorrupt):  # nothing there yet, or what stands there is no checkpoint
         return checkpoints.at(copied) == replace(checkpoint, path=copied)
@@ -111,9 +123,15 @@ def _same(checkpoint: Checkpoint, copied: Path) -> bool:
 
 
 def _tracked(run: RunDirectory) -> dict[str, dict[str, Any]]:
-    """How far each tracker was given the history, by file name."""
-    return {path.name: rundir.read_record(path) for path in run.trackers.glob("*.json")
-            if _OF_TRACKER.fullmatch(path.name)}
+    """How far each tracker was given the history, by file name; says which cannot be read."""
+    places = {}
+    for path in run.trackers.glob("*.json"):
+        if _OF_TRACKER.fullmatch(path.name):
+            try:
+                places[path.name] = rundir.read_record(path)
+            except StorageFailed as error:
+                print(f"{run.name} leaves {path.name} of its trackers behind, which begins anew: {error}", flush=True)
+    return places
 
 
 def _as_json(record: Mapping[str, Any]) -> bytes:
@@ -179,20 +197,17 @@ def _prune(folder: Path) -> None:
 # --- back -------------------------------------------------------------------------------------------------------------
 
 
-def restored(
-    name: str, folder: str | Path | None = None, *, trust_code: bool = False,
-    mark: Callable[[bytes], None] | None = None,
-) -> str:
+def restored(name: str, folder: str | Path | None = None, *, trust_code: bool = False) -> str:
     """Copies a run from `folder` to this machine, unless it is here already. Returns its name.
 
     Args:
         folder: to which it was copied; None: that of `prepare`.
         trust_code: whether to load code typed in cells from there. Anybody who can write to that folder can then run
             code here, so trust only a folder that is yours alone.
-        mark: writes the copy's run.json anew; None: in `folder`.
 
     Raises RunNotFound with the nearest name, CheckpointCorrupt without a whole checkpoint, AccessDenied for code,
-    StorageFailed where the one in `folder` is another one than the one here.
+    StorageFailed where the one in `folder` is another one than the one here, RunExists where processes of the one here
+    live on without its folder.
     """
     folder = folder or os.environ.get("WORKBENCH_MIRROR")
     if is_here(name):
@@ -206,8 +221,8 @@ def restored(
     code = sealed.every(source.code, source.config(), trust_code=trust_code)
     opponent_code = sealed.every(source.opponent.code, trust_code=trust_code)
     copied = source.read()
-    record = {key: value for key, value in copied.items() if key not in ("name", "mirrored")}
-    record["supervisor_pid"] = None
+    record = {key: value for key, value in copied.items() if key != "name"}
+    record |= {"supervisor_pid": None, "holders": [*copied.get("holders", [])[-_MARKS:], secrets.token_hex(8)]}
 
     def fill(run: RunDirectory) -> None:
         best = checkpoints.best(checkpoints.every(source.checkpoints))
@@ -221,8 +236,8 @@ def restored(
         for file, place in _tracked(source).items():
             files.make_private(run.trackers)
             rundir.write_record(run.trackers / file, place)
-        record["holder"] = _held(copied, mark or partial(_write, source.record))  # once all else is here
 
+    lock.check_left(RunDirectory(rundir.home() / "runs" / name))
     rundir.create(name, record, code=code, prepare=fill)
     warning = f" ({' '.join(errors)})" if errors else ""
     print(f"{name} is here again, at {newest.frames:,} frames{_of_whom(copied)}{warning}")
@@ -231,22 +246,11 @@ def restored(
 
 def _of_whom(copied: Mapping[str, Any]) -> str:
     """How old a copy of a run is that may still live elsewhere; "" of one that has ended."""
-    if copied["state"] in rundir.ENDED:
+    if copied["state"] in rundir.ENDED or "mirrored" not in copied:
         return ""
-    age_s = max(0, time.time() - copied.get("mirrored", 0))
+    age_s = max(0, time.time() - copied["mirrored"])
     return (f", copied {age_s:,.0f} s ago by a machine that had not ended it; should it still train there, it is not "
-            "copied any more")
-
-
-def _held(copied: dict[str, Any], mark: Callable[[bytes], None]) -> str:
-    """The mark of this machine, which it writes into the copy; the old one where that cannot be written."""
-    holder = secrets.token_hex(8)
-    try:
-        mark(_as_json({**copied, "holder": holder}))
-    except (OSError, StorageFailed) as error:
-        print(f"The copy could not be marked as held by this machine ({error}): another may write it as well.")
-        return str(copied.get("holder", ""))
-    return holder
+            "copied any more from this one's next checkpoint on")
 
 
 def is_here(name: str) -> bool:

@@ -14,7 +14,6 @@ import shutil
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from functools import partial
 from pathlib import Path, PurePosixPath
 from typing import Any
 
@@ -68,12 +67,10 @@ class Storage:
             raise
         run_copy.check_same(run, record, f"{self.url}/{run.name}")
 
-    def mark(self, name: str, record: bytes) -> None:
-        """Write run.json of the copy of that name anew. Raises StorageFailed."""
-        with tempfile.TemporaryDirectory(prefix="rl-workbench-") as folder:
-            (path := Path(folder) / "run.json").write_bytes(record)
-            with self._asked():
-                self._put(path, self._at(name, path.name))
+    def check_free(self, run: RunDirectory) -> None:
+        """Raises StorageFailed if the run may not be copied: storage cannot be reached, or has that name from another
+        run or machine."""
+        run_copy.check_same(run, self._record(run.name), f"{self.url}/{run.name}")
 
     def keep(self, run: RunDirectory) -> int | None:
         """Copy the run's newest good checkpoint, and all that belongs to it. Returns its frames; None if it was there.
@@ -83,7 +80,7 @@ class Storage:
         newest, _ = checkpoints.newest_good(run.checkpoints, replay=False)
         if newest is None or newest.path.name in self._whole(run.name):
             return None
-        run_copy.check_same(run, self._record(run.name), f"{self.url}/{run.name}")
+        self.check_free(run)
         with tempfile.TemporaryDirectory(prefix="rl-workbench-") as staging:
             frames = run_copy.copy(run, Path(staging))
             self._clear(run.name)
@@ -227,4 +224,4 @@ def restored(url: str, *, trust_code: bool = False) -> str:
         return name
     with storage.brought() as into:
         storage.fetch(name, into)
-        return run_copy.restored(name, into, trust_code=trust_code, mark=partial(storage.mark, name))
+        return run_copy.restored(name, into, trust_code=trust_code)

@@ -18,12 +18,13 @@ from pathlib import Path
 
 import psutil
 
-from workbench.errors import StorageFailed
+from workbench.errors import RunExists, StorageFailed
 from workbench.rundir import RunDirectory, gone
 from workbench.rundir.files import without_locks
 
 LOOK_S = 0.3  # a check whether a run or a sweep is alive holds its lock for an instant
 ORPHANS_LIVE_S = 10.0  # children of a dead supervisor, which hold its lock, end themselves within this time
+LAST_MOMENTS_S = 15.0  # a supervisor whose run was deleted ends it within this time
 LEASE_S = 120.0  # NFSv4 keeps the locks of a lost machine for a lease: 90 s on Linux (Documentation/filesystems/nfs)
 
 _RETRY_S = 0.05
@@ -149,6 +150,17 @@ def processes(run: RunDirectory, *entries: str) -> list[psutil.Process]:
             if entry in entries and directory == str(run.path) and process.pid != os.getpid():
                 found.append(process)
     return found
+
+
+def check_left(new: RunDirectory) -> None:
+    """Raises RunExists where an earlier run of that path lives on without its folder: it would write into this one."""
+    until = time.monotonic() + LAST_MOMENTS_S
+    while not new.path.exists() and (left := processes(new, "_supervisor")):
+        if time.monotonic() > until:
+            raise RunExists(f"the folder of a run {new.path.name!r} was moved or deleted while it lives, and its "
+                            f"processes still write to {new.path}. Move the folder back, end process {left[0].pid}, "
+                            "which ends the others, or choose another name.")
+        time.sleep(_RETRY_S)
 
 
 def is_alive(run: RunDirectory) -> bool:

@@ -17,6 +17,7 @@ from workbench import checkpoints, environments, imports, launchers, rundir
 from workbench.config import RunConfig, check_network, check_network_maker, settings
 from workbench.config.own_algorithm import named_algorithm, near_misses, network_of, varied
 from workbench.config.settings import takes
+from workbench.copies import LAST_COPY_S
 from workbench.environments.adapters import code_by_value, edited_modules, sent_modules
 from workbench.environments.adapters.wrapping import Wrapped, Wrapper, checked_wrappers
 from workbench.environments.presets import NONE, preset_of, with_preset
@@ -42,8 +43,6 @@ from workbench.supervisor import stopping_rules
 
 Factory = Callable[..., Any]
 
-_LAST_MOMENTS_S = 5.0  # of the processes of a run that was deleted
-_LAST_COPY_S = 660.0  # to storage, of a run that has ended: a minute more than its supervisor takes
 _SUPERVISOR_S = 180.0  # to start on a busy machine, with up to 10 s until the processes of a dead one have ended
 
 
@@ -269,23 +268,12 @@ def created(
             if candidate in stored:  # such as one whose machine has ended
                 raise RunExists(f"{url} has a run {candidate!r}. Go on with it: wb.resume('{url}/{candidate}'); or "
                                 "choose another name.")
-            _check_left(RunDirectory(rundir.home() / "runs" / candidate))
+            lock.check_left(RunDirectory(rundir.home() / "runs" / candidate))
             return rundir.create(candidate, record, code=code, prepare=prepare)
         except RunExists:
             if name is not None:
                 raise
     raise AssertionError("unreachable")
-
-
-def _check_left(new: RunDirectory) -> None:
-    """Raises RunExists where an earlier run of that name lives on without its folder, and would write into this one."""
-    until = time.monotonic() + _LAST_MOMENTS_S
-    while not new.path.exists() and (left := lock.processes(new, "_supervisor")):
-        if time.monotonic() > until:
-            raise RunExists(f"the folder of a run {new.path.name!r} was moved or deleted while it lives, and its "
-                            f"processes still write to {new.path}. Move the folder back, end process {left[0].pid}, "
-                            "which ends the others, or choose another name.")
-        time.sleep(0.1)
 
 
 def names_in_storage(url: str) -> list[str]:
@@ -298,11 +286,15 @@ def names_in_storage(url: str) -> list[str]:
 
 
 def note_outage(directory: RunDirectory, url: str) -> None:
-    """Say it if the storage of a run that is here cannot be reached now: its supervisor tries again."""
+    """Say it if a run that is here cannot be copied to its storage now: its supervisor tries again."""
+    if not url:
+        return
+    from workbench.copies.storage import Storage
+
     try:
-        names_in_storage(url)
+        Storage(url).check_free(directory)
     except StorageFailed as error:
-        notify(f"{directory.name} goes on without its copy, which is made once storage answers: {error}")
+        notify(f"{directory.name} goes on without its copy: {error}")
 
 
 def check_name(name: str) -> None:
@@ -395,7 +387,7 @@ def _was_started(control: Control) -> bool:
             continue
         if not (mute := lock.processes(directory, "_supervisor")):
             return False
-        if not ended or waited_s > _LAST_COPY_S:
+        if not ended or waited_s > LAST_COPY_S:
             raise ConnectionLost(
                 f"{directory.name} has a supervisor that lives and does not answer; nothing was changed. Try again; "
                 f"or end that process, kill -9 {mute[0].pid}, and resume the run then.")
