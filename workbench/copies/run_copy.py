@@ -39,6 +39,7 @@ from workbench.rundir import RunDirectory, files, lock, sealed
 
 _OF_TRACKER = re.compile(r"[a-z]+\.json")
 KEPT = 2  # checkpoints: one is whole while the other is being uploaded
+_ROWS_SINCE = 1_000_000  # that a tracker was given after a copy: more than one has of a life; their numbers must grow
 _MARKS = 200  # of machines that had a run before
 _LARGEST_HISTORY = 2**31  # bytes; a week of training takes some 100 MB
 
@@ -233,9 +234,7 @@ def restored(name: str, folder: str | Path | None = None, *, trust_code: bool = 
         _copy_demonstrations(source, run)
         _restore_metrics(source.metrics, run.metrics)
         _restore_opponent(source, run, opponent_code)
-        for file, place in _tracked(source).items():
-            files.make_private(run.trackers)
-            rundir.write_record(run.trackers / file, place)
+        _restore_tracked(source, run)
 
     lock.check_left(RunDirectory(rundir.home() / "runs" / name))
     rundir.create(name, record, code=code, prepare=fill)
@@ -279,7 +278,17 @@ def _restore_metrics(source: Path, target: Path) -> None:
         check_whole(target)
     except (OSError, StorageFailed) as error:
         target.unlink(missing_ok=True)
-        print(f"The history so far is lost: {source} is not whole ({error}).")
+        why = f" ({error.strerror})" if isinstance(error, OSError) and error.strerror else ""
+        print(f"The history so far is lost: {source.name} of the copy could not be copied whole{why}.")
+
+
+def _restore_tracked(source: RunDirectory, run: RunDirectory) -> None:
+    """Let trackers go on after all rows that the machine before may have sent since it was copied."""
+    for file, place in _tracked(source).items():
+        if not run.metrics.exists():
+            place = {"identity": place.get("identity")}
+        files.make_private(run.trackers)
+        rundir.write_record(run.trackers / file, {**place, "sent": place.get("sent", 0) + _ROWS_SINCE})
 
 
 def _restore_opponent(source: RunDirectory, run: RunDirectory, code: Mapping[str, bytes]) -> None:

@@ -20,7 +20,7 @@ from typing import Any
 from workbench import checkpoints, rundir
 from workbench.checkpoints.checkpoint import META
 from workbench.copies import run_copy
-from workbench.errors import CheckpointCorrupt, InvalidInput, MissingPackage, RunNotFound, StorageFailed
+from workbench.errors import AccessDenied, CheckpointCorrupt, InvalidInput, MissingPackage, RunNotFound, StorageFailed
 from workbench.rundir import RunDirectory
 
 PACKAGES = {"s3": "s3fs", "gs": "gcsfs", "gcs": "gcsfs", "abfs": "adlfs", "az": "adlfs"}  # by scheme
@@ -94,7 +94,7 @@ class Storage:
         with tempfile.TemporaryDirectory(prefix="rl-workbench-") as folder:
             try:
                 yield Path(folder)
-            except (StorageFailed, CheckpointCorrupt) as error:
+            except (AccessDenied, CheckpointCorrupt, StorageFailed) as error:
                 raise type(error)(str(error).replace(folder, self.url)) from None
 
     def fetch(self, name: str, into: Path) -> None:
@@ -142,7 +142,11 @@ class Storage:
                     self._files.get_file(self._at(name, "run.json"), str(copied.record))
                 except FileNotFoundError:
                     return None
-            return copied.read()
+            try:
+                return copied.read()
+            except StorageFailed as error:
+                raise StorageFailed(f"{error} If it is the copy of the run that is here, delete it there: then it is "
+                                    "written anew.") from None
 
     def _whole(self, name: str) -> set[str]:
         """Folders of the checkpoints that are kept whole."""
