@@ -25,7 +25,7 @@ def wrong_answers(name: str) -> list[Any]:
 
 @pytest.mark.parametrize("name", EXERCISES)
 def test_an_exercise_accepts_its_solution_and_shows_it(name: str) -> None:
-    verdict = check(name, EXERCISES[name].solution)
+    verdict = EXERCISES[name].verdict(EXERCISES[name].solution)
     assert verdict.right, verdict.text
     assert "Right." in verdict._repr_html_()
     folded = solution(name)
@@ -48,9 +48,22 @@ def test_an_answer_that_is_not_written_yet_is_wrong_in_words(name: str) -> None:
 
 
 def test_a_lesson_goes_on_with_the_students_answer_only_if_it_is_right(capsys: pytest.CaptureFixture[str]) -> None:
-    right, wrong = EXERCISES["vtrace.targets"].solution, wrong_answers("vtrace.targets")[0]
-    assert solved("vtrace.targets", right) is right and "yours." in capsys.readouterr().out
-    assert solved("vtrace.targets", wrong) is right and "not right yet" in capsys.readouterr().out
+    ours, wrong = EXERCISES["vtrace.targets"].solution, wrong_answers("vtrace.targets")[0]
+
+    def mine(*given: Any, **named: Any) -> Any:
+        return ours(*given, **named)
+
+    assert solved("vtrace.targets", mine) is mine and "yours." in capsys.readouterr().out
+    assert solved("vtrace.targets", wrong) is ours and "not right yet" in capsys.readouterr().out
+
+
+def test_the_solution_is_never_taken_for_the_students_answer(capsys: pytest.CaptureFixture[str]) -> None:
+    answer = wrong_answers("vtrace.targets")[0]
+    for words in ("not right yet", "the solution, as before."):  # a cell that is run twice
+        answer = solved("vtrace.targets", answer)
+        assert words in capsys.readouterr().out
+    verdict = check("vtrace.targets", answer)
+    assert not verdict.right and "`solved` has put in the place of yours" in verdict.text
 
 
 def test_an_answer_that_raises_is_told_its_line() -> None:

@@ -23,6 +23,8 @@ from typing import Any
 from workbench.errors import UnknownName
 from workbench.lessons import exercises
 
+_THE_SOLUTION = ("That is the solution, which `solved` has put in the place of yours. Run the cell of your own answer "
+                 "again, and check it there.")
 _CHANGED = ("It changes what it is given, which others need as it was: work on a copy (`values.copy()` of an array, "
             "`.clone()` of a tensor, `list(steps)`).")
 
@@ -44,6 +46,10 @@ class Exercise:
     check: Callable[[Any], None]
     solution: Any
     why: str = ""
+
+    def is_its_solution(self, answer: Any) -> bool:
+        """Whether the answer is the very function or class that is the solution, as `solved` hands it out."""
+        return callable(answer) and answer is self.solution
 
     def verdict(self, answer: Any) -> Verdict:
         """Whether the answer is right, and if not, why. An error that the answer raises is a wrong answer, too, and so
@@ -108,7 +114,8 @@ class Solution:
 
 def check(name: str, answer: Any) -> Verdict:
     """The verdict on an answer to the exercise `name`, such as "vtrace.targets". Raises UnknownName."""
-    return named(name).verdict(answer)
+    exercise = named(name)
+    return Verdict(False, _THE_SOLUTION) if exercise.is_its_solution(answer) else exercise.verdict(answer)
 
 
 def solution(name: str) -> Solution:
@@ -122,6 +129,9 @@ def solution(name: str) -> Solution:
 def solved(name: str, answer: Any) -> Any:
     """`answer` if it is right, otherwise the solution, and a line says which of them the lesson goes on with."""
     exercise = named(name)
+    if exercise.is_its_solution(answer):
+        print(f"{name}: the lesson goes on with the solution, as before.")
+        return answer
     if exercise.verdict(answer).right:
         print(f"{name}: the lesson goes on with yours.")
         return answer
