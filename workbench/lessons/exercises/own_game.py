@@ -16,7 +16,7 @@ from workbench.lessons.exercise import Exercise, Wrong
 from workbench.testing import check_environment
 
 FALLING, COLUMNS, CAUGHT, STONES = 24, 8, 3, 0.4  # that land in a game; under the basket; share of stones
-GATES, ROWS = 10, 5
+GATES, ROWS, GAMES = 10, 5, 30  # gates of a game, rows between them, and games that an answer plays
 
 
 class Skier(gymnasium.Env):
@@ -64,22 +64,36 @@ def _check_skier(answer: Any) -> None:
 
 
 def _check_rules(env: gymnasium.Env) -> None:
-    """Steers for each gate, through two games: the mended game must still be the same."""
+    """Steers for each gate, through some games: the mended game must still be the same, and no two games alike."""
     if env.action_space != gymnasium.spaces.Discrete(3):
         raise Wrong("There are still three actions: left, straight on, right.")
-    for game in (1, 2):
-        (column, gate, _), _ = env.reset(seed=game)
-        expected = rewards = 0.0
-        for step in range(1, GATES * ROWS + 1):
-            action = int(np.sign(gate - column)) + 1
-            reached, aimed = float(np.clip(column + action - 1, 0, 8)), gate
-            (column, gate, _), reward, terminated, _, _ = env.step(action)
-            expected += float(step % ROWS == 0 and abs(reached - aimed) <= 1)
-            rewards += float(reward)
-            if terminated != (step == GATES * ROWS):
-                raise Wrong(f"Game {game} {'ended' if terminated else 'did not end'} after {step} steps; it has ten "
-                            "gates, five rows apart.")
-        expect_close(rewards, expected, "steering for each gate, the return", {"game": game})
+    games = [_gates(env, game) for game in range(1, GAMES + 1)]
+    if games[0] == games[1]:
+        raise Wrong("Two games with different seeds have the same gates: draw from what reset(seed=...) seeds.")
+    if fixed := [gates[0] for gates in games if len(set(gates)) == 1]:
+        raise Wrong(f"All ten gates of a game are in column {fixed[0]:g}. Each one is drawn anew.")
+    if missing := set(range(9)) - {gate for gates in games for gate in gates}:
+        raise Wrong(f"Of {GAMES * GATES} gates none is in column {min(missing)}. All nine columns are drawn.")
+
+
+def _gates(env: gymnasium.Env, game: int) -> list[float]:
+    """Columns of the gates of a game that keeps the rules. Raises Wrong if it breaks one."""
+    (column, gate, _), _ = env.reset(seed=game)
+    if column != 4:
+        raise Wrong(f"A game starts in column 4, in the middle. Game {game} starts in column {column:g}.")
+    gates = []
+    for step in range(1, GATES * ROWS + 1):
+        action = int(np.sign(gate - column)) + 1
+        expected, aimed = column + action - 1, gate
+        (column, gate, _), reward, terminated, _, _ = env.step(action)
+        expect_close(column, expected, "the column after a step towards the gate", {"game": game, "action": action})
+        if terminated != (step == GATES * ROWS):
+            raise Wrong(f"Game {game} {'ended' if terminated else 'did not end'} after {step} steps; it has ten "
+                        "gates, five rows apart.")
+        gates += [aimed] * (step % ROWS == 0)
+        expect_close(reward, float(step % ROWS == 0 and abs(column - aimed) <= 1), "the reward of a step",
+                     {"game": game, "step": step, "column": column, "gate": aimed})
+    return gates
 
 
 skier = Exercise(
