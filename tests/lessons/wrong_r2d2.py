@@ -66,6 +66,14 @@ def _an_end_cuts_the_last_value_alone(
     return np.array(y)
 
 
+def _four_steps(online: Any, target: Any, rewards: Any, discounts: Any, n: Any, h: Any, h_inverse: Any) -> Any:
+    return targets(online[:5], target[:5], rewards[:4], discounts[:4], n, h, h_inverse)
+
+
+def _two_actions(online: Any, target: Any, rewards: Any, discounts: Any, n: Any, h: Any, h_inverse: Any) -> Any:
+    return targets(online[:, :2], target[:, :2], rewards, discounts, n, h, h_inverse)
+
+
 def _one_by_one(x: Any, epsilon: float = 1e-3) -> Any:
     return np.array([h(each, epsilon) for each in x])
 
@@ -90,7 +98,7 @@ WRONG: dict[str, list[Any]] = {
     "rescale": [_without_sign, _without_epsilon, _epsilon_of_the_size, _one_by_one],
     "unrescale": [_inverse_without_epsilon, _inverse_without_sign, _not_inverted],
     "target": [_chosen_by_the_target_network, _valued_by_the_online_network, _without_rescaling, _ignores_ends,
-               _one_step, _an_end_cuts_the_last_value_alone],
+               _one_step, _an_end_cuts_the_last_value_alone, _four_steps, _two_actions],
     "sequence_priority": [_of_the_errors_signed, _shares_swapped, _summed],
     "coin": [50, 100, 4.57, 10],
 }

@@ -25,12 +25,20 @@ def _in_reverse(rewards: Any, discounts: Any) -> Any:
     return returns(rewards, discounts).flip(0)
 
 
+def _four_steps_of_two_unrolls(rewards: Any, discounts: Any) -> Any:
+    found, later = torch.zeros(4, 2), torch.zeros(2)
+    for t in (3, 2, 1, 0):
+        found[t] = later = rewards[t] + discounts[t] * later
+    return found
+
+
 def _a_list(rewards: Any, discounts: Any) -> Any:
     return list(returns(rewards, discounts))
 
 
 WRONG: dict[str, list[Any]] = {
-    "discounted_returns": [_ignores_ends, _loses_the_last_reward, _whole_return, _in_reverse, _a_list],
+    "discounted_returns": [_ignores_ends, _loses_the_last_reward, _whole_return, _in_reverse, _a_list,
+                           _four_steps_of_two_unrolls],
     "importance_weights": [
         lambda now, acted, cut: (now - acted).exp().clamp(max=cut),
         lambda now, acted, cut: (now - acted).detach().exp(),

@@ -64,6 +64,15 @@ def _writes_into_the_values(values: Any, *given: Any, **clips: Any) -> Any:
     return values
 
 
+def _two_unrolls(values: Any, last_value: Any, rewards: Any, discounts: Any, rhos: Any, **clips: Any) -> Any:
+    found = np.zeros_like(values)
+    for b in range(2):
+        one = slice(b, b + 1)
+        found[:, one] = vtrace(
+            values[:, one], last_value[one], rewards[:, one], discounts[:, one], rhos[:, one], **clips)
+    return found
+
+
 def _upside_down(actions: Any, target: float, behaviour: float) -> Any:
     return importance_ratios(actions, behaviour, target)
 
@@ -90,7 +99,7 @@ def _the_target(behaviour: float, target: float, rho_bar: float) -> float:
 
 WRONG = {
     "targets": [_without_clipping, _forgets_the_clip_of_the_trace, _ignores_ends, _one_step, _ignores_lambda,
-                _traces_of_the_step_after, _lambda_before_the_clip, _writes_into_the_values],
+                _traces_of_the_step_after, _lambda_before_the_clip, _writes_into_the_values, _two_unrolls],
     "ratios": [_upside_down, _always_right, _differences],
     "fixed_point": [_not_normalized, _clips_the_ratio, _the_target],
     "expected_lag": [128, 512, 4, 32],

@@ -63,6 +63,7 @@ def _check_targets(answer: Any) -> None:
         (_case(n=2), "with n = 2, where the last target has only one step left"),
         (_case(n=2, end=1), "with n = 2 and an episode that ends at the second step (γ is 0 there)"),
         (_case(n=5), "with n = 5, more than there are steps"),
+        (_another_size(), "with n = 3, six steps and three actions"),
     ):
         mine = expect_written(answer(**case, h=h, h_inverse=h_inverse))
         expect_close(mine, _targets(**case), words, case, tolerance=1e-4)
@@ -77,6 +78,14 @@ def _case(*, n: int, end: int | None = None) -> dict[str, Any]:
         "target": np.array([[0.0, 5.0], [6.0, 1.0], [2.0, 7.0], [9.0, 3.0], [8.0, 1.5]]),
         "rewards": np.array([1.0, -2.0, 3.0, 10.0]), "discounts": discounts, "n": n,
     }  # fmt: skip
+
+
+def _another_size() -> dict[str, Any]:
+    """An unroll of six steps, and a choice of three actions."""
+    random = np.random.default_rng(0)
+    online, target = random.permutation(42).reshape(2, 7, 3) / 4
+    return {"online": online, "target": target, "rewards": random.integers(-4, 5, 6) / 2,
+            "discounts": np.full(6, 0.9), "n": 3}
 
 
 def _targets(online: Any, target: Any, rewards: Any, discounts: Any, n: int) -> Any:

@@ -35,6 +35,7 @@ def _check_returns(answer: Any) -> None:
         (uneven, half, "with unequal rewards"),
         (uneven, ends, "where an episode ends after the second step of the first unroll"),
         (uneven, torch.zeros(4, 2), "where every step ends an episode"),
+        (torch.arange(18.0).view(6, 3), torch.full((6, 3), 0.5), "with three unrolls of six steps"),
     ):
         given = expect_written(answer(rewards, discounts))
         expect_close(_numbers(given), returns(rewards, discounts).numpy(), words,

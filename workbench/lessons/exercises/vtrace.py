@@ -36,6 +36,7 @@ def _check_targets(answer: Any) -> None:
         (_case(0.5, 2.0, 0.8), "with another ratio at each step"),
         (_case(1.0, 1.0, 1.0, lambda_=0.5), "with λ = 0.5"),
         (_case(3.0, 0.5, 3.0, lambda_=0.5), "with λ = 0.5 and ratios of 3, 0.5 and 3"),
+        (_another_size(), "with three unrolls of five steps"),
     ):
         expect_close(expect_written(answer(**case)), _targets(**case), words, case)
 
@@ -46,6 +47,14 @@ def _case(*rhos: float, end: bool = False, **clips: float) -> dict[str, Any]:
     return {"values": np.array([[1.0, 0.0], [2.0, 0.0], [3.0, 0.0]]), "last_value": np.array([4.0, 1.0]),
             "rewards": np.array([[1.0, 0.0], [0.0, 0.0], [2.0, 0.0]]), "discounts": discounts,
             "rhos": np.array([[rho, 1.0] for rho in rhos]), **clips}
+
+
+def _another_size() -> dict[str, Any]:
+    """Three unrolls of five steps."""
+    random = np.random.default_rng(0)
+    values, rewards, rhos = random.integers(1, 9, (3, 5, 3)) / 4
+    return {"values": values, "last_value": np.array([1.0, 2.0, 3.0]), "rewards": rewards,
+            "discounts": np.full((5, 3), 0.9), "rhos": rhos}
 
 
 def _targets(
