@@ -56,6 +56,15 @@ def source_of(text: list[str], heading: str) -> str:
 
 
 @pytest.mark.parametrize("lesson", LESSONS, ids=lambda path: path.stem)
+def test_a_lesson_can_be_run_again_since_it_leaves_the_names_of_its_runs_to_the_workbench(lesson: Path) -> None:
+    for cell in nbformat.read(lesson, as_version=4).cells:
+        if cell.cell_type == "code":
+            calls = (node for node in ast.walk(ast.parse(cell.source)) if isinstance(node, ast.Call))
+            launches = [call for call in calls if ast.unparse(call.func) == "wb.launch"]
+            assert not [word for call in launches for word in call.keywords if word.arg == "name"], cell.source
+
+
+@pytest.mark.parametrize("lesson", LESSONS, ids=lambda path: path.stem)
 def test_the_figures_of_a_lesson_are_there(lesson: Path) -> None:
     text = lesson.read_text()
     for figure in re.findall(r"\]\((figures/[^)\s]+)\)", text):
