@@ -12,6 +12,7 @@ import pytest
 
 from tests.notebooks.lessons import CHECKOUT, cell_with, execute
 from tests.notebooks.shown import shown_table, shows_a_picture
+from workbench.lessons import speed_probe
 
 
 def test_the_algorithm_of_the_lesson_passes_its_check(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -21,6 +22,16 @@ def test_the_algorithm_of_the_lesson_passes_its_check(monkeypatch: pytest.Monkey
     for text in ("import torch", "wb.check_algorithm(OneStep)"):
         exec(cell_with(cells, text).source, vars(lesson))  # raises what the reader would see
     assert issubclass(lesson.OneStep, lesson.wb.Algorithm)
+
+
+def test_the_slowest_machine_still_trains_until_the_agents_without_ratios_have_collapsed(
+    monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cells = nbformat.read(CHECKOUT / "notebooks/15-lag-in-small.ipynb", as_version=4).cells
+    monkeypatch.setattr(speed_probe, "machine_share", lambda: 0.05)
+    lesson: dict[str, Any] = {"fit": speed_probe.fit, "updates": 800}
+    exec(cell_with(cells, "fit(updates").source, lesson)
+    assert lesson["updates"] == 700, "at 600 their mean return in the second half is still 70; at 400 they are ahead"
 
 
 @pytest.mark.full
