@@ -3,7 +3,8 @@
     python notebooks/run.py notebooks/01-first-run.ipynb --set frames=20000 --output build
 
 The kernel is this interpreter, over a socket file instead of TCP ports, in an empty working directory. The executed
-notebook is kept, also when a cell fails; widget state is left out of it, so that it shows what a reader would see.
+notebook is kept, also when a cell fails; the cells after that one have no outputs, whatever the file had. Widget state
+is left out, so that it shows what a reader would see.
 """
 
 from __future__ import annotations
@@ -76,6 +77,9 @@ def execute(
     import nbformat
 
     cells = nbformat.read(notebook, as_version=4)
+    for cell in cells.cells:
+        if cell.cell_type == "code":
+            cell.outputs, cell.execution_count = [], None  # an old verdict must not pass for one of this execution
     _insert(cells, parameters)
     cells.cells = cells.cells[:math.ceil(share * len(cells.cells))]
     executed.parent.mkdir(parents=True, exist_ok=True)

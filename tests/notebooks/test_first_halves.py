@@ -79,3 +79,16 @@ def test_the_first_half_of_a_lesson_runs(
     assert failure == ""
     code = [cell for cell in nbformat.read(executed, as_version=4).cells if cell.cell_type == "code"]
     assert len(code) > 3 and all(cell.execution_count for cell in code)
+
+
+def test_a_cell_after_one_that_fails_has_no_output_even_if_it_was_handed_in_with_one(
+    client: NotebookClient, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    forged = nbformat.v4.new_code_cell("1 + 1", execution_count=2, outputs=[
+        nbformat.v4.new_output("execute_result", {"text/plain": "Right."}, execution_count=2)])
+    handed_in, executed = tmp_path / "handed-in.ipynb", tmp_path / "executed.ipynb"
+    nbformat.write(nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell("1 / 0"), forged]), handed_in)
+    assert "ZeroDivisionError" in run.execute(handed_in, executed, {}, client=client)
+    assert "ZeroDivisionError" in capsys.readouterr().err
+    failed, after = nbformat.read(executed, as_version=4).cells
+    assert failed.outputs and not after.outputs and after.execution_count is None
