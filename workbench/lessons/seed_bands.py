@@ -10,31 +10,39 @@ import pandas as pd
 
 from workbench.running.handle import Run
 
-_METRIC = "episode_return_mean"
-_POINTS = 20
+_RETURN = "episode_return_mean"
+_POINTS = 20  # of each curve
 
 
-def band(runs: Mapping[str, Sequence[Run]], title: str) -> Any:
-    """An Altair chart of the mean return against frames, by kind: its mean over the runs, and a band over all.
-
-    Each run is averaged over twentieths of the longest run, so that the seeds are compared at equal frames.
-    """
+def band(runs: Mapping[str, Sequence[Run]], title: str, *, metric: str = _RETURN) -> Any:
+    """An Altair chart of a metric against frames, by kind of run: its mean over the runs, and a band over all."""
     import altair as alt
 
-    rows = pd.concat([run.metrics(_METRIC).dropna().assign(run=kind, seed=seed)
-                      for kind, several in runs.items() for seed, run in enumerate(several)])
-    width = max(rows.frames.max(), 1) / _POINTS
-    rows["frames"] = (rows.frames / width).round() * width
-    means = rows.groupby(["run", "seed", "frames"]).value.mean().reset_index()
-    base = alt.Chart(means, title=title, width=500, height=180).encode(
+    rows = pd.concat([at_common_frames([run.metrics(metric) for run in several]).assign(run=kind)
+                      for kind, several in runs.items()])
+    base = alt.Chart(rows, title=title, width=500, height=180).encode(
         x=alt.X("frames", title="frames"), color=alt.Color("run", sort=list(runs), title=None))
     area = base.mark_area(opacity=0.2).encode(y=alt.Y("min(value)", title=None), y2="max(value)")
     return area + base.mark_line().encode(y="mean(value)")
 
 
+def at_common_frames(curves: Sequence[pd.DataFrame]) -> pd.DataFrame:
+    """Rows (seed, frames, value) of some curves, interpolated: each point has a value of every curve.
+
+    The points go from the first to the last frame that all curves reach. A curve without a value is left out.
+    """
+    kept = {seed: rows for seed, curve in enumerate(curves) if len(rows := curve.dropna())}
+    first = max((rows.frames.min() for rows in kept.values()), default=0)
+    last = min((rows.frames.max() for rows in kept.values()), default=0)
+    frames = np.linspace(first, last, _POINTS if first <= last else 0)
+    return pd.DataFrame([(seed, *point) for seed, rows in kept.items()
+                         for point in zip(frames, np.interp(frames, rows.frames, rows.value), strict=True)],
+                        columns=["seed", "frames", "value"])
+
+
 def late(run: Run) -> float:
     """Mean of the mean return over the last tenth of the frames of the run; NaN if it has no row there."""
-    table = run.metrics(_METRIC).dropna()
+    table = run.metrics(_RETURN).dropna()
     return float(table[table.frames >= 0.9 * table.frames.max()].value.mean())
 
 
