@@ -55,7 +55,7 @@ def _check_iqm(answer: Any) -> None:
         ([[0.0], [1.0], [2.0], [3.0]], "of four runs on one game (the lowest and the highest are left out)"),
         ([[3.0], [0.0], [90.0], [1.0]], "where the runs are not in order and one is an outlier"),
         ([[0.0, 10.0], [1.0, 11.0], [2.0, 12.0], [30.0, 13.0]], "of two games, which are put together before sorting"),
-        ([[1.0], [2.0], [3.0], [4.0], [5.0], [6.0]], "of six scores, of which ⌊6/4⌋ = 1 is left out at each end"),
+        ([[0.0], [0.0], [0.0], [1.0], [5.0], [9.0]], "of six scores, of which ⌊6/4⌋ = 1 is left out at each end"),
     ):
         array = np.array(scores)
         expect_close(expect_written(answer(array)), interquartile_mean(array), words, {"scores": array})
@@ -81,6 +81,10 @@ def _check_bootstrap(answer: Any) -> None:
                      "(runs are drawn within each game, so the games keep their shares)")
     scores = np.random.default_rng(1).normal([0.3, 0.7], 0.2, size=(10, 2))
     _expect_interval(answer, scores, np.mean, "of the mean of ten runs on two games")
+    _expect_interval(answer, scores, np.size, "of the number of scores: a resample has as many as the original")
+    alike = scores[:, :1] + np.arange(4.0)
+    _expect_interval(answer, alike, np.mean, "where a run that is good at one game is good at all four (of each game "
+                     "other runs are drawn)")
     _expect_interval(answer, scores, np.max, "of the highest score")
     _expect_interval(answer, scores, np.mean, "with confidence 0.5", confidence=0.5)
 
