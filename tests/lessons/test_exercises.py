@@ -89,6 +89,13 @@ def test_an_answer_is_judged_on_copies_and_told_that_it_changes_what_it_gets() -
     assert "rewards = [[1.0, 1.0]" in verdict.text and verdict.text.endswith("`list(steps)`).")
 
 
+def test_a_hint_names_the_mistake_and_shows_the_numbers_that_were_given() -> None:
+    above = wrong_answers("first_run.reached")[1]
+    assert "a return equal to the target has reached it" in check("first_run.reached", above).text
+    shown = check("lag_in_small.push", lambda probability, epsilon=1e-6: probability).text
+    assert "π = 0.5\n  ε = 1e-06\n  yours:    0.5\n  expected: 0.999998" in shown
+
+
 def test_an_answer_of_the_first_lesson_is_checked_without_torch() -> None:
     code = ("import sys; from workbench.lessons import check; print(check('first_run.restart', 'goes on').right, "
             "'torch' in sys.modules)")

@@ -51,4 +51,6 @@ def _listed(choices: Iterable[str]) -> str:
 
 
 def _short(value: Any) -> str:
-    return str(np.round(np.asarray(value, dtype=float), 4).tolist())
+    """Numbers, rounded to six digits, so that a probability of 10⁻⁸ is none of 0; what float errors leave is 0."""
+    rounded = np.vectorize(lambda number: float(f"{number:.6g}"), otypes=[float])
+    return str(rounded(np.round(np.asarray(value, dtype=float), 12)).tolist())

@@ -43,7 +43,7 @@ def share_of_the_push(probability, epsilon=1e-6):  # type: ignore[no-untyped-def
 def _check_push(answer: Any) -> None:
     for probability in (0.5, 1e-3, 1e-6, 1e-8):
         expect_close(expect_written(answer(probability)), probability / (probability + 1e-6),
-                     "(d/dπ log(π + ε)) / (d/dπ log π)", {"π": probability * 1e6, "ε": 1.0, "(both times 10⁶)": 1.0})
+                     "(d/dπ log(π + ε)) / (d/dπ log π)", {"π": probability, "ε": 1e-6})
 
 
 push = Exercise(
