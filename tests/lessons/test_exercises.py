@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import importlib
 import subprocess
 import sys
@@ -85,6 +86,7 @@ def test_an_answer_is_judged_on_copies_and_told_that_it_changes_what_it_gets() -
 
     verdict = check("reinforce.discounted_returns", right)
     assert not verdict.right and verdict.text.startswith("The numbers are right, but: It changes what it is given")
+    assert check("reinforce.discounted_returns", functools.partial(right)).text == verdict.text, "not only functions"
     verdict = check("reinforce.discounted_returns", wrong)
     assert "rewards = [[1.0, 1.0]" in verdict.text and verdict.text.endswith("`list(steps)`).")
 

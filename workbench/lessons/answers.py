@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+import inspect
+import math
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from typing import Any
 
@@ -28,6 +30,60 @@ def expect_close(answer: Any, expected: Any, words: str, inputs: Mapping[str, An
     if not np.allclose(numbers, wanted, rtol=tolerance, atol=tolerance):
         given = "\n".join(f"  {name} = {_short(value)}" for name, value in inputs.items())
         raise Wrong(f"{words}, it differs.\n{given}\n  yours:    {_short(numbers)}\n  expected: {_short(wanted)}")
+
+
+def compared(
+    right: Callable[..., Any], *cases: tuple[Any, ...], why: str, words: str = "", names: Sequence[str] = (),
+    tolerance: float = 1e-5,
+) -> Exercise:
+    """An exercise whose answer is a function that returns the numbers of `right` in each case.
+
+    A case holds the arguments and, last, what is special in it; where `words` say that for all cases, arguments alone.
+    A wrong answer is shown with its arguments by `names`, which are those of the parameters unless given.
+    """
+    names = names or list(inspect.signature(right).parameters)
+
+    def check(answer: Any) -> None:
+        for case in cases:
+            inputs, said = (case, words) if words else (case[:-1], case[-1])
+            expected = right(*inputs)
+            expect_close(expect_written(answer(*inputs)), expected, said, dict(zip(names, inputs, strict=False)),
+                         tolerance=tolerance)
+
+    return Exercise(check, right, why)
+
+
+def number(
+    right: float, words: str, inputs: Mapping[str, Any], *, why: str, hints: Mapping[float, str] | None = None,
+    tolerance: float = 1e-5,
+) -> Exercise:
+    """An exercise whose answer is a number, which `words` say how to compute from `inputs`; `hints` say why some others
+    are not."""
+
+    def check(answer: Any) -> None:
+        said = float(expect_written(answer))
+        for wrong, hint in (hints or {}).items():
+            if math.isclose(said, wrong):
+                raise Wrong(hint)
+        expect_close(said, right, words, inputs, tolerance=tolerance)
+
+    return Exercise(check, right, why)
+
+
+def table(right: Mapping[str, str], hints: Mapping[str, str], *, why: str, missing: str) -> Exercise:
+    """An exercise whose answer gives each key of `right` one of some words; `hints` say what to ask about a key, and
+    `missing` what to fill in."""
+
+    def check(answer: Any) -> None:
+        if not isinstance(answer, Mapping) or any(value is ... for value in answer.values()):
+            raise Wrong(missing)
+        said = {key: str(answer.get(key, "")).strip() for key in right}
+        wrong = [key for key, word in right.items() if said[key].lower() != word.lower()]
+        if wrong:
+            raise Wrong(f"{len(right) - len(wrong)} of {len(right)} are right.\n" + "\n".join(
+                f"  {key}: you said {said[key] or 'nothing'}; {hints[key]}" for key in wrong))
+
+    return Exercise(check, right, why)
 
 
 def choice(right: str, hints: Mapping[str, str], *, why: str) -> Exercise:

@@ -54,7 +54,7 @@ class Exercise:
     def verdict(self, answer: Any) -> Verdict:
         """Whether the answer is right, and if not, why. An error that the answer raises is a wrong answer, too, and so
         is a function that changes what it is given, which the lesson needs again."""
-        tried = _OnCopies(answer) if inspect.isfunction(answer) else None
+        tried = _OnCopies(answer) if callable(answer) and not isinstance(answer, type) else None
         try:
             self.check(tried or answer)
             wrong = ""

@@ -5,12 +5,9 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
-from workbench.lessons.answers import choice, expect_close, expect_written
-from workbench.lessons.exercise import Exercise
+from workbench.lessons.answers import choice, compared
 
 ROCK_PAPER_SCISSORS = np.array([[0.0, -1.0, 1.0], [1.0, 0.0, -1.0], [-1.0, 1.0, 0.0]])
 
@@ -20,16 +17,11 @@ def expected_score(rating, other):
     return 1 / (1 + 10 ** ((other - rating) / 400))
 
 
-def _check_expected_score(answer: Any) -> None:
-    for rating, other, words in (
-        (1500.0, 1500.0, "of equals"), (1900.0, 1500.0, "400 points ahead"), (1500.0, 1700.0, "200 points behind"),
-    ):
-        expect_close(expect_written(answer(rating, other)), expected_score(rating, other), words,
-                     {"rating": rating, "other": other})
-
-
-elo = Exercise(_check_expected_score, expected_score,
-               why="400 points are odds of 10 to 1. Only the difference counts, so ratings have no zero of their own.")
+elo = compared(
+    expected_score,
+    (1500.0, 1500.0, "of equals"), (1900.0, 1500.0, "400 points ahead"), (1500.0, 1700.0, "200 points behind"),
+    why="400 points are odds of 10 to 1. Only the difference counts, so ratings have no zero of their own.",
+)
 
 
 def best_response(payoff, mix):
@@ -37,22 +29,16 @@ def best_response(payoff, mix):
     return int(np.argmax(payoff @ mix))
 
 
-def _check_best_response(answer: Any) -> None:
-    coordination = np.array([[0.0, 3.0], [2.0, 0.0]])
-    for payoff, mix, words in (
-        (ROCK_PAPER_SCISSORS, [0.8, 0.1, 0.1], "against much rock (0), in rock, paper, scissors"),
-        (ROCK_PAPER_SCISSORS, [0.1, 0.8, 0.1], "against much paper (1), in rock, paper, scissors"),
-        (ROCK_PAPER_SCISSORS, [0.4, 0.25, 0.35], "against a little more rock, in rock, paper, scissors"),
-        (coordination, [0.5, 0.5], "in another game (rows are yours, columns the opponent's)"),
-        (coordination, [0.9, 0.1], "in another game, against mostly action 0"),
-    ):
-        given = np.array(mix)
-        expect_close(expect_written(answer(payoff, given)), best_response(payoff, given), words,
-                     {"payoff": payoff, "mix": given})
-
-
-response = Exercise(_check_best_response, best_response,
-                    why="payoff @ mix has the mean payoff of each of your actions; take the row with the highest.")
+COORDINATION = np.array([[0.0, 3.0], [2.0, 0.0]])
+response = compared(
+    best_response,
+    (ROCK_PAPER_SCISSORS, np.array([0.8, 0.1, 0.1]), "against much rock (0), in rock, paper, scissors"),
+    (ROCK_PAPER_SCISSORS, np.array([0.1, 0.8, 0.1]), "against much paper (1), in rock, paper, scissors"),
+    (ROCK_PAPER_SCISSORS, np.array([0.4, 0.25, 0.35]), "against a little more rock, in rock, paper, scissors"),
+    (COORDINATION, np.array([0.5, 0.5]), "in another game (rows are yours, columns the opponent's)"),
+    (COORDINATION, np.array([0.9, 0.1]), "in another game, against mostly action 0"),
+    why="payoff @ mix has the mean payoff of each of your actions; take the row with the highest.",
+)
 
 
 def exploitability(payoff, mix):
@@ -60,18 +46,14 @@ def exploitability(payoff, mix):
     return float(np.max(payoff @ mix))
 
 
-def _check_exploitability(answer: Any) -> None:
-    for mix, words in (
-        ([1 / 3, 1 / 3, 1 / 3], "of the even mix"), ([1.0, 0.0, 0.0], "of always rock"),
-        ([0.5, 0.3, 0.2], "of a mix with too much rock"), ([0.5, 0.2, 0.3], "of another one with too much rock"),
-    ):
-        given = np.array(mix)
-        expect_close(expect_written(answer(ROCK_PAPER_SCISSORS, given)),
-                     exploitability(ROCK_PAPER_SCISSORS, given), words, {"mix": given})
-
-
-exploited = Exercise(_check_exploitability, exploitability,
-                     why="0 means that nothing beats it: that is an equilibrium of a fair game of two players.")
+exploited = compared(
+    exploitability,
+    (ROCK_PAPER_SCISSORS, np.array([1, 1, 1]) / 3, "of the even mix"),
+    (ROCK_PAPER_SCISSORS, np.array([1.0, 0.0, 0.0]), "of always rock"),
+    (ROCK_PAPER_SCISSORS, np.array([0.5, 0.3, 0.2]), "of a mix with too much rock"),
+    (ROCK_PAPER_SCISSORS, np.array([0.5, 0.2, 0.3]), "of another one with too much rock"),
+    why="0 means that nothing beats it: that is an equilibrium of a fair game of two players.",
+)
 
 
 generation = choice(
