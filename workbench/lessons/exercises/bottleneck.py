@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from workbench.lessons.answers import choice, expect_close, expect_written
+from workbench.lessons.answers import choice, compared, expect_written
 from workbench.lessons.exercise import Exercise, Wrong
 from workbench.lessons.slow_runs import SLOW
 
@@ -53,15 +53,14 @@ def speedup(share, factor):
     return 1 / ((1 - share) + share / factor)
 
 
-def _check_amdahl(answer: Any) -> None:
-    for share, factor, words in (
-        (1.0, 4.0, "where all of the time gets four times as fast"),
-        (0.0, 100.0, "where none of it does"),
-        (0.5, 2.0, "where half of it gets twice as fast"),
-        (0.9, 1e9, "where nine tenths cost nothing any more"),
-    ):
-        expect_close(expect_written(answer(share, factor)), speedup(share, factor), words,
-                     {"share": share, "factor": factor})
+amdahl = compared(
+    speedup,
+    (1.0, 4.0, "where all of the time gets four times as fast"),
+    (0.0, 100.0, "where none of it does"),
+    (0.5, 2.0, "where half of it gets twice as fast"),
+    (0.9, 1e9, "where nine tenths cost nothing any more"),
+    why="What stays slow, 1 − p, bounds the speedup by 1/(1 − p), whatever s is.",
+)
 
 
 SECOND_ACTOR = speedup(0.41, 2)  # training waits 41 % with one actor: benchmarks/results/scaling.md
@@ -74,6 +73,5 @@ def _check_second_actor(answer: Any) -> None:
                     "law; the answer is a factor a little above 1.")
 
 
-amdahl = Exercise(_check_amdahl, speedup, why="What stays slow, 1 − p, bounds the speedup by 1/(1 − p), whatever s is.")
 second_actor = Exercise(_check_second_actor, round(SECOND_ACTOR, 2),
                         why="1/(0.59 + 0.41/2) = 1.26. Measured were 2,378 steps/s after 1,920, a factor of 1.24.")

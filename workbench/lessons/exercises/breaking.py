@@ -5,13 +5,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
-
-import numpy as np
-
-from workbench.lessons.answers import expect_close, expect_written
-from workbench.lessons.exercise import Exercise, Wrong
+from workbench.lessons.answers import compared, table
 
 ANSWERS = {
     "kill an actor": "A", "kill the learner": "B", "kill the supervisor": "C", "stop the learner": "D",
@@ -28,15 +22,10 @@ HINTS = {
 }
 
 
-def _check_predictions(answer: Any) -> None:
-    if not isinstance(answer, Mapping) or any(value is ... for value in answer.values()):
-        raise Wrong("There are predictions missing: give each harm one letter, from A to F.")
-    said = {harm: str(answer.get(harm, "")).strip().upper() for harm in ANSWERS}
-    wrong = [harm for harm, letter in ANSWERS.items() if said[harm] != letter]
-    if wrong:
-        right = len(ANSWERS) - len(wrong)
-        raise Wrong(f"{right} of {len(ANSWERS)} are right.\n" + "\n".join(
-            f"  {harm}: you said {said[harm] or 'nothing'}; {HINTS[harm]}" for harm in wrong))
+predictions = table(
+    ANSWERS, HINTS, missing="There are predictions missing: give each harm one letter, from A to F.",
+    why="docs/promises.md has the whole list, and names for each promise the test that does the harm.",
+)
 
 
 def unfinished(steps, unroll_length):
@@ -44,14 +33,13 @@ def unfinished(steps, unroll_length):
     return sum(made % unroll_length for made in steps)
 
 
-def _check_unfinished(answer: Any) -> None:
-    for steps, length, words in (
-        ([0, 20, 40], 20, "where every unroll is finished"),
-        ([19, 21, 45], 20, "with unrolls of 20 steps"),
-        ([7, 7, 7, 7], 5, "with four environments and unrolls of 5 steps"),
-    ):
-        expect_close(expect_written(answer(steps, length)), unfinished(steps, length), words,
-                     {"steps": np.array(steps), "unroll_length": np.array(length)})
+partial_unrolls = compared(
+    unfinished,
+    ([0, 20, 40], 20, "where every unroll is finished"),
+    ([19, 21, 45], 20, "with unrolls of 20 steps"),
+    ([7, 7, 7, 7], 5, "with four environments and unrolls of 5 steps"),
+    why="A finished unroll is at the learner. What is left over is at most T − 1 steps each.",
+)
 
 
 def goes_on_from(checkpoints, frames):
@@ -59,22 +47,11 @@ def goes_on_from(checkpoints, frames):
     return max((at for at in checkpoints if at <= frames), default=0)
 
 
-def _check_goes_on_from(answer: Any) -> None:
-    for checkpoints, frames, words in (
-        ([], 1_000, "before the first checkpoint"),
-        ([500, 900, 1_400], 1_200, "between two checkpoints (one is of a later life, and was not there yet)"),
-        ([900, 500], 950, "where the list is not in order"),
-        ([1_000], 1_000, "right at a checkpoint"),
-    ):
-        expect_close(expect_written(answer(checkpoints, frames)), goes_on_from(checkpoints, frames), words,
-                     {"checkpoints": np.array(checkpoints), "frames": np.array(frames)})
-
-
-predictions = Exercise(
-    _check_predictions, ANSWERS,
-    why="docs/promises.md has the whole list, and names for each promise the test that does the harm.",
+rollback = compared(
+    goes_on_from,
+    ([], 1_000, "before the first checkpoint"),
+    ([500, 900, 1_400], 1_200, "between two checkpoints (one is of a later life, and was not there yet)"),
+    ([900, 500], 950, "where the list is not in order"),
+    ([1_000], 1_000, "right at a checkpoint"),
+    why="The newest checkpoint before the kill; before the first one, the run begins again.",
 )
-partial_unrolls = Exercise(_check_unfinished, unfinished,
-                           why="A finished unroll is at the learner. What is left over is at most T − 1 steps each.")
-rollback = Exercise(_check_goes_on_from, goes_on_from,
-                    why="The newest checkpoint before the kill; before the first one, the run begins again.")

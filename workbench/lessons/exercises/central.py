@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
-
-from workbench.lessons.answers import choice, expect_close, expect_written
-from workbench.lessons.exercise import Exercise
+from workbench.lessons.answers import choice, compared
 
 longest_wait = choice(
     "largest", {
@@ -30,15 +27,10 @@ def time_of_a_round_ms(environments, steps_per_s):  # type: ignore[no-untyped-de
     return 1000 * environments / steps_per_s
 
 
-def _check_round(answer: Any) -> None:
-    for environments, steps_per_s in ((32, 1600.0), (1, 50.0), (64, 6400.0)):
-        expect_close(expect_written(answer(environments, steps_per_s)), 1000 * environments / steps_per_s,
-                     "the milliseconds between two steps of one environment",
-                     {"environments": environments, "steps/s of all of them": steps_per_s})
-
-
-round_ms = Exercise(
-    _check_round, time_of_a_round_ms,
+round_ms = compared(
+    time_of_a_round_ms, (32, 1600.0), (1, 50.0), (64, 6400.0),
+    words="the milliseconds between two steps of one environment",
+    names=("environments", "steps/s of all of them"),
     why="Little's law: what is under way = rate x time. 32 environments that make 1,600 steps/s together make 50 each, "
         "one in 20 ms.",
 )

@@ -5,12 +5,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 
-from workbench.lessons.answers import expect_close, expect_written
+from workbench.lessons.answers import compared, expect_written, table
 from workbench.lessons.exercise import Exercise, Wrong
 from workbench.lessons.recorded_tables import recorded
 
@@ -50,19 +49,15 @@ def interquartile_mean(scores):
     return flat[cut : len(flat) - cut].mean()
 
 
-def _check_iqm(answer: Any) -> None:
-    for scores, words in (
-        ([[0.0], [1.0], [2.0], [3.0]], "of four runs on one game (the lowest and the highest are left out)"),
-        ([[3.0], [0.0], [90.0], [1.0]], "where the runs are not in order and one is an outlier"),
-        ([[0.0, 10.0], [1.0, 11.0], [2.0, 12.0], [30.0, 13.0]], "of two games, which are put together before sorting"),
-        ([[0.0], [0.0], [0.0], [1.0], [5.0], [9.0]], "of six scores, of which ⌊6/4⌋ = 1 is left out at each end"),
-    ):
-        array = np.array(scores)
-        expect_close(expect_written(answer(array)), interquartile_mean(array), words, {"scores": array})
-
-
-iqm = Exercise(_check_iqm, interquartile_mean,
-               why="Outliers do not count, as in the median, but half of the runs do, so that it varies less.")
+iqm = compared(
+    interquartile_mean,
+    (np.array([[0.0], [1.0], [2.0], [3.0]]), "of four runs on one game (the lowest and the highest are left out)"),
+    (np.array([[3.0], [0.0], [90.0], [1.0]]), "where the runs are not in order and one is an outlier"),
+    (np.array([[0.0, 10.0], [1.0, 11.0], [2.0, 12.0], [30.0, 13.0]]),
+     "of two games, which are put together before sorting"),
+    (np.array([[0.0], [0.0], [0.0], [1.0], [5.0], [9.0]]), "of six scores, of which ⌊6/4⌋ = 1 is left out at each end"),
+    why="Outliers do not count, as in the median, but half of the runs do, so that it varies less.",
+)
 
 
 def bootstrap_interval(scores, statistic, resamples=2000, confidence=0.95):
@@ -113,18 +108,8 @@ HINTS = {
 }
 
 
-def _check_claims(answer: Any) -> None:
-    if not isinstance(answer, Mapping) or any(value is ... for value in answer.values()):
-        raise Wrong("There are answers missing: give each claim 'supported', 'undecided' or 'not supported'.")
-    said = {claim: str(answer.get(claim, "")).strip().lower() for claim in CLAIMS}
-    wrong = [claim for claim, right in CLAIMS.items() if said[claim] != right]
-    if wrong:
-        raise Wrong(f"{len(CLAIMS) - len(wrong)} of {len(CLAIMS)} are right.\n" + "\n".join(
-            f"  {claim}: you said {said[claim] or 'nothing'}; {HINTS[claim]}" for claim in wrong))
-
-
-claims = Exercise(
-    _check_claims, CLAIMS,
+claims = table(
+    CLAIMS, HINTS, missing="There are answers missing: give each claim 'supported', 'undecided' or 'not supported'.",
     why="The best seed says nothing of the next one. Three seeds leave both orders open. In the third claim the whole "
         "interval lies above 0.5, and no more is claimed than that.",
 )

@@ -5,10 +5,7 @@
 
 from __future__ import annotations
 
-from typing import Any
-
-from workbench.lessons.answers import expect_close, expect_written
-from workbench.lessons.exercise import Exercise, Wrong
+from workbench.lessons.answers import compared, number
 
 SMALLEST, LARGEST = 8, 256
 
@@ -21,18 +18,12 @@ def padded(rows):
     return size
 
 
-def _check_padded(answer: Any) -> None:
-    for rows in (1, 7, 8, 9, 16, 17, 100, 256):
-        expect_close(expect_written(answer(rows)), padded(rows), f"for {rows} rows", {"rows": rows})
-
-
-def _check_graphs(answer: Any) -> None:
-    number = float(expect_written(answer))
-    if number == LARGEST:
-        raise Wrong("So many there would be without filling up: one for each number of rows.")
-    expect_close(number, 6, "one graph for each size that occurs", {"sizes from": SMALLEST, "to": LARGEST})
-
-
-filled = Exercise(_check_padded, padded,
-                  why="At most half of the rows are empty from 8 on, and few sizes occur.")
-graphs = Exercise(_check_graphs, 6, why="8, 16, 32, 64, 128, 256: six graphs instead of 256.")
+filled = compared(
+    padded, *((rows, f"for {rows} rows") for rows in (1, 7, 8, 9, 16, 17, 100, 256)),
+    why="At most half of the rows are empty from 8 on, and few sizes occur.",
+)
+graphs = number(
+    6, "one graph for each size that occurs", {"sizes from": SMALLEST, "to": LARGEST},
+    hints={LARGEST: "So many there would be without filling up: one for each number of rows."},
+    why="8, 16, 32, 64, 128, 256: six graphs instead of 256.",
+)

@@ -6,22 +6,16 @@ from typing import Any
 
 import pandas as pd
 
-from workbench.lessons.answers import choice, expect_close, expect_written
+from workbench.lessons.answers import choice, expect_close, expect_written, number
 from workbench.lessons.exercise import Exercise, Wrong
 
 FRAMES, BATCH, UNROLL = 80_000, 8, 20
 
 
-def _check_updates(answer: Any) -> None:
-    number = float(expect_written(answer))
-    if number == FRAMES / BATCH:
-        raise Wrong(f"A batch has {BATCH} unrolls. How many steps is an unroll?")
-    expect_close(number, FRAMES / (BATCH * UNROLL), "frames / (unrolls in a batch x steps in an unroll)",
-                 {"frames": FRAMES, "batch_size": BATCH, "unroll_length": UNROLL})
-
-
-updates = Exercise(
-    _check_updates, FRAMES // (BATCH * UNROLL),
+updates = number(
+    FRAMES // (BATCH * UNROLL), "frames / (unrolls in a batch x steps in an unroll)",
+    {"frames": FRAMES, "batch_size": BATCH, "unroll_length": UNROLL},
+    hints={FRAMES / BATCH: f"A batch has {BATCH} unrolls. How many steps is an unroll?"},
     why="An update takes 8 unrolls of 20 steps, 160 steps, and a frame of CartPole is a step: 80,000 / 160 = 500.",
 )
 

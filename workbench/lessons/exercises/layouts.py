@@ -2,27 +2,21 @@
 
 from __future__ import annotations
 
-from typing import Any
-
-from workbench.lessons.answers import choice, expect_close, expect_written
-from workbench.lessons.exercise import Exercise, Wrong
+from workbench.lessons.answers import choice, compared, number
 
 STEPS_PER_S, UNROLL, NETWORK_MB = 100_000, 20, 30
 
 
-def _check_traffic(answer: Any) -> None:
-    number, expected = float(expect_written(answer)), STEPS_PER_S / UNROLL * NETWORK_MB / 1000
-    if abs(number - expected * UNROLL) < 1:
-        raise Wrong("That would be the traffic if actors fetched the network before each step. They fetch it before "
-                    "each unroll.")
-    if abs(number - expected * 1000) < 1:
-        raise Wrong("That is in MB/s. The answer is wanted in GB/s.")
-    expect_close(number, expected, "unrolls per second x size of the network",
-                 {"steps/s": STEPS_PER_S, "steps in an unroll": UNROLL, "network, MB": NETWORK_MB}, tolerance=0.02)
-
-
-parameter_traffic = Exercise(
-    _check_traffic, STEPS_PER_S / UNROLL * NETWORK_MB / 1000,
+parameter_traffic = number(
+    STEPS_PER_S / UNROLL * NETWORK_MB / 1000,
+    "unrolls per second x size of the network",
+    {"steps/s": STEPS_PER_S, "steps in an unroll": UNROLL, "network, MB": NETWORK_MB},
+    hints={
+        3_000: "That would be the traffic if actors fetched the network before each step. They fetch it before each "
+               "unroll.",
+        150_000: "That is in MB/s. The answer is wanted in GB/s.",
+    },
+    tolerance=0.02,
     why="100,000 steps/s in unrolls of 20 are 5,000 unrolls/s, and 30 MB for each are 150 GB/s.",
 )
 
@@ -32,16 +26,10 @@ def bytes_of_parameters(network_bytes, environments, unroll):  # type: ignore[no
     return network_bytes / (environments * unroll)
 
 
-def _check_bytes(answer: Any) -> None:
-    for network_bytes, environments, unroll in ((30_000_000, 1, 20), (6_750_876, 16, 20), (36_620, 4, 5)):
-        expect_close(expect_written(answer(network_bytes, environments, unroll)),
-                     network_bytes / (environments * unroll), "the bytes of parameters for each step",
-                     {"bytes of the network": network_bytes, "environments of the actor": environments,
-                      "steps in an unroll": unroll})
-
-
-parameter_bytes = Exercise(
-    _check_bytes, bytes_of_parameters,
+parameter_bytes = compared(
+    bytes_of_parameters, (30_000_000, 1, 20), (6_750_876, 16, 20), (36_620, 4, 5),
+    words="the bytes of parameters for each step",
+    names=("bytes of the network", "environments of the actor", "steps in an unroll"),
     why="One copy lasts for one unroll of each environment of the actor: environments x unroll steps share it.",
 )
 

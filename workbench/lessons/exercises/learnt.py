@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from workbench.lessons.answers import choice, expect_close, expect_written
+from workbench.lessons.answers import choice, compared, expect_close, expect_written
 from workbench.lessons.exercise import Exercise
 
 
@@ -60,20 +60,12 @@ def returns_of_steps(rewards, discount):
     return returns
 
 
-def _check_returns(answer: Any) -> None:
-    for rewards, discount, words in (
-        ([0.0, 0.0, 1.0], 0.5, "with one reward at the end"),
-        ([1.0, 2.0, 3.0], 1.0, "without discount (γ = 1)"),
-        ([1.0, -1.0, 0.0, 3.0], 0.9, "with rewards of both signs"),
-        ([5.0, 7.0], 0.0, "with γ = 0, where only the next reward counts"),
-    ):
-        array = np.array(rewards)
-        expect_close(expect_written(answer(array, discount)), returns_of_steps(array, discount), words,
-                     {"rewards": array, "discount": discount})
-
-
-discounted_returns = Exercise(
-    _check_returns, returns_of_steps,
+discounted_returns = compared(
+    returns_of_steps,
+    (np.array([0.0, 0.0, 1.0]), 0.5, "with one reward at the end"),
+    (np.array([1.0, 2.0, 3.0]), 1.0, "without discount (γ = 1)"),
+    (np.array([1.0, -1.0, 0.0, 3.0]), 0.9, "with rewards of both signs"),
+    (np.array([5.0, 7.0]), 0.0, "with γ = 0, where only the next reward counts"),
     why="From the back each step needs one multiplication; forwards every step would need the whole rest.",
 )
 
@@ -85,20 +77,13 @@ def mean_of_balls(reached, ball):
     return means.mean(), means.mean() - half, means.mean() + half
 
 
-def _check_dot(answer: Any) -> None:
-    for reached, ball, words in (
-        ([1.0, 3.0, 2.0, 4.0], [0, 1, 2, 3], "with one step of each ball"),
-        ([1.0, 1.0, 1.0, 3.0, 3.0, 3.0], [0, 0, 0, 1, 1, 1], "with two balls of three equal steps (n is 2, not 6)"),
-        ([0.0, 2.0, 5.0, 4.0, 4.0], [7, 7, 7, 9, 8], "where balls have different numbers of steps (each ball counts "
-         "once) and are not numbered from 0"),
-    ):
-        given, numbers = np.array(reached), np.array(ball)
-        expect_close(np.asarray(expect_written(answer(given, numbers)), float), mean_of_balls(given, numbers),
-                     words, {"reached": given, "ball": numbers})
-
-
-dot = Exercise(
-    _check_dot, mean_of_balls,
+dot = compared(
+    mean_of_balls,
+    (np.array([1.0, 3.0, 2.0, 4.0]), np.arange(4), "with one step of each ball"),
+    (np.array([1.0, 1.0, 1.0, 3.0, 3.0, 3.0]), np.array([0, 0, 0, 1, 1, 1]),
+     "with two balls of three equal steps (n is 2, not 6)"),
+    (np.array([0.0, 2.0, 5.0, 4.0, 4.0]), np.array([7, 7, 7, 9, 8]),
+     "where balls have different numbers of steps (each ball counts once) and are not numbered from 0"),
     why="Eight steps of one ball are nearly one observation. Taken for eight, they would make the interval √8 times "
         "too narrow.",
 )

@@ -11,7 +11,7 @@ import gymnasium
 import numpy as np
 
 from workbench.errors import EnvironmentFailed
-from workbench.lessons.answers import choice, expect_close, expect_written
+from workbench.lessons.answers import choice, expect_close, number
 from workbench.lessons.exercise import Exercise, Wrong
 from workbench.testing import check_environment
 
@@ -103,28 +103,20 @@ skier = Exercise(
 )
 
 
-def _check_best(answer: Any) -> None:
-    number, right = float(expect_written(answer)), FALLING * (1 - STONES)
-    if abs(number - 25 * (1 - STONES)) < 1e-6:
-        raise Wrong("25 of them begin to fall. The last one does so at step 97, and needs seven steps to the ground.")
-    expect_close(number, right, "24 land in a game, and a perfect player gets the fruit among them",
-                 {"share of stones": STONES})
-
-
-def _check_never_moves(answer: Any) -> None:
-    number, under = float(expect_written(answer)), FALLING * CAUGHT / COLUMNS
-    if abs(number - under) < 1e-6:
-        raise Wrong("So many things fall into the basket. Some are stones, and cost 1 each.")
-    if abs(number - FALLING * (1 - 2 * STONES)) < 1e-6:
-        raise Wrong("That is a basket as wide as the orchard. This one is under three of eight columns.")
-    expect_close(number, under * (1 - 2 * STONES), "things in the basket, fruit less stones",
-                 {"columns": COLUMNS, "of them under the basket": CAUGHT, "share of stones": STONES})
-
-
-best = Exercise(_check_best, FALLING * (1 - STONES),
-                why="25 begin to fall, 24 of them land within 100 steps, and 60% of these are fruit: 14.4.")
-never_moves = Exercise(
-    _check_never_moves, FALLING * CAUGHT / COLUMNS * (1 - 2 * STONES),
+best = number(
+    FALLING * (1 - STONES), "24 land in a game, and a perfect player gets the fruit among them",
+    {"share of stones": STONES},
+    hints={25 * (1 - STONES): "25 of them begin to fall. The last one does so at step 97, and needs seven steps to the "
+                              "ground."},
+    why="25 begin to fall, 24 of them land within 100 steps, and 60% of these are fruit: 14.4.",
+)
+UNDER = FALLING * CAUGHT / COLUMNS
+never_moves = number(
+    UNDER * (1 - 2 * STONES), "things in the basket, fruit less stones",
+    {"columns": COLUMNS, "of them under the basket": CAUGHT, "share of stones": STONES},
+    hints={UNDER: "So many things fall into the basket. Some are stones, and cost 1 each.",
+           FALLING * (1 - 2 * STONES): "That is a basket as wide as the orchard. This one is under three of eight "
+                                       "columns."},
     why="24 · 3/8 = 9 things land in it, 5.4 of them fruit and 3.6 stones: 1.8. An agent with less than that has "
         "learnt nothing.",
 )

@@ -9,7 +9,7 @@ from typing import Any
 
 import torch
 
-from workbench.lessons.answers import choice, expect_close, expect_written
+from workbench.lessons.answers import choice, expect_close, expect_written, number
 from workbench.lessons.exercise import Exercise, Wrong
 
 DRAWN, STEPS, NOW = 20, 100, 0.02  # an action in a batch, and its probability after some updates
@@ -58,16 +58,6 @@ def _check_weights(answer: Any) -> None:
                         "counts, and only log π is to be made larger or smaller. `detach` it.")
 
 
-def _check_counts(answer: Any) -> None:
-    number, right = float(expect_written(answer)), STEPS * NOW
-    hints = {float(DRAWN): "So often it is in the batch; that is what it counts without weights.",
-             NOW * STEPS / DRAWN: "That is the weight of one of the steps. How many of them are there?"}
-    if number in hints:
-        raise Wrong(hints[number])
-    expect_close(number, right, "the sum of its weights",
-                 {"steps with the action": DRAWN, "π/μ": NOW * STEPS / DRAWN})
-
-
 def _numbers(answer: Any) -> Any:
     if not isinstance(answer, torch.Tensor):
         raise Wrong(f"It returns {type(answer).__name__}, where a tensor is needed.")
@@ -83,8 +73,10 @@ importance_weights = Exercise(
     why="exp(log π − log μ) is π/μ. Cut, since one huge weight would outvote the rest of the batch; detached, since it "
         "is a weight and no part of what is learnt.",
 )
-counts = Exercise(
-    _check_counts, STEPS * NOW,
+counts = number(
+    STEPS * NOW, "the sum of its weights", {"steps with the action": DRAWN, "π/μ": NOW * STEPS / DRAWN},
+    hints={DRAWN: "So often it is in the batch; that is what it counts without weights.",
+           NOW * STEPS / DRAWN: "That is the weight of one of the steps. How many of them are there?"},
     why="20 steps with a weight of 0.02 / 0.2 = 0.1 each count like 2: as often as π chooses the action in 100 steps.",
 )
 baseline = choice(

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from workbench.lessons.answers import choice, expect_close, expect_written
+from workbench.lessons.answers import choice, compared, expect_close, expect_written
 from workbench.lessons.exercise import Exercise, Wrong
 
 
@@ -16,15 +16,13 @@ def goal_value(steps, chance, discount):
     return chance * discount ** (steps - 1)
 
 
-def _check_goal_value(answer: Any) -> None:
-    for steps, chance, discount, words in (
-        (1, 1.0, 0.99, "at the last step, whose reward is not discounted"),
-        (12, 1.0, 0.99, "twelve steps before a certain goal"),
-        (50, 0.5, 0.97, "where a goal is not certain"),
-    ):
-        given = expect_written(answer(steps, chance, discount))
-        expect_close(given, goal_value(steps, chance, discount), words,
-                     {"steps": steps, "chance": chance, "discount": discount})
+value = compared(
+    goal_value,
+    (1, 1.0, 0.99, "at the last step, whose reward is not discounted"),
+    (12, 1.0, 0.99, "twelve steps before a certain goal"),
+    (50, 0.5, 0.97, "where a goal is not certain"),
+    why="The reward of the last step counts whole, each step before it multiplies by the discount once.",
+)
 
 
 def could_lose(games, level):
@@ -42,8 +40,6 @@ def _check_could_lose(answer: Any) -> None:
                      {"games": games, "level": level})
 
 
-value = Exercise(_check_goal_value, goal_value,
-                 why="The reward of the last step counts whole, each step before it multiplies by the discount once.")
 interval = Exercise(
     _check_could_lose, could_lose,
     why="(1 − q)^n = level. For n = 30 and 5% that is q = 9.5%, about 3/n: the rule of three.",

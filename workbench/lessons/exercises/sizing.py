@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from workbench.lessons.answers import choice, expect_close, expect_written
+from workbench.lessons.answers import choice, compared, expect_close, expect_written
 from workbench.lessons.exercise import Exercise, Wrong
 
 FRAMES_PER_S, FRAMES_PER_STEP, STEPS_EACH, BUSY = 1_000_000, 4, 40_000, 0.8
@@ -59,21 +59,19 @@ def dollars(frames_per_s, cores, accelerators, core_price, accelerator_price):
     return hours * (cores * core_price + accelerators * accelerator_price)
 
 
-def _check_dollars(answer: Any) -> None:
-    for case in ((1_000_000, 128, 12, 0.0475, 2.0), (100_000, 64, 1, 0.05, 2.0), (2_400_000, 4160, 64, 0.0475, 1.0)):
-        given = expect_written(answer(*case))
-        names = ("frames/s", "cores", "accelerators", "core, $/h", "accelerator, $/h")
-        expect_close(given, dollars(*case), "dollars per billion frames", dict(zip(names, case, strict=True)))
-
-
+cost = compared(
+    dollars,
+    (1_000_000, 128, 12, 0.0475, 2.0), (100_000, 64, 1, 0.05, 2.0), (2_400_000, 4160, 64, 0.0475, 1.0),
+    words="dollars per billion frames",
+    names=("frames/s", "cores", "accelerators", "core, $/h", "accelerator, $/h"),
+    why="A billion frames take 10⁹ / speed seconds, and every part is paid for them.",
+)
 accelerators = Exercise(
     _check_accelerators, 8,
     why="1,000,000 frames/s are 250,000 steps/s, or 6.25 accelerators; at 80% 7.8, so 8.",
 )
 bottleneck = Exercise(_check_full_first, full_first,
                       why="A chain of parts carries what its weakest part carries, whatever the others could.")
-cost = Exercise(_check_dollars, dollars,
-                why="A billion frames take 10⁹ / speed seconds, and every part is paid for them.")
 killed = choice(
     "all go back", {
         "the other goes on": "After each update both have the same weights, because they average their gradients. With "

@@ -8,8 +8,8 @@ import numpy as np
 import torch
 
 from workbench.algorithms.vtrace.targets import vtrace_targets
-from workbench.lessons.answers import expect_close, expect_written
-from workbench.lessons.exercise import Exercise, Wrong
+from workbench.lessons.answers import compared, expect_close, expect_written, number
+from workbench.lessons.exercise import Exercise
 
 ENVIRONMENTS, BATCH = 512, 4
 
@@ -80,17 +80,11 @@ def importance_ratios(actions, target, behaviour):  # type: ignore[no-untyped-de
     return np.where(actions, target / behaviour, (1 - target) / (1 - behaviour))
 
 
-def _check_ratios(answer: Any) -> None:
-    actions = np.array([[True, False], [True, True]])
-    for target, behaviour in ((0.8, 0.5), (0.3, 0.3), (0.1, 0.4)):
-        given = expect_written(answer(actions, target, behaviour))
-        right = importance_ratios(actions, target, behaviour)  # type: ignore[no-untyped-call]
-        expect_close(given, right, "the ratio of each action taken",
-                     {"actions (1: right)": actions, "π(right)": target, "μ(right)": behaviour})
-
-
-ratios = Exercise(
-    _check_ratios, importance_ratios,
+ACTIONS = np.array([[True, False], [True, True]])
+ratios = compared(
+    importance_ratios, (ACTIONS, 0.8, 0.5), (ACTIONS, 0.3, 0.3), (ACTIONS, 0.1, 0.4),
+    words="the ratio of each action taken",
+    names=("actions (1: right)", "π(right)", "μ(right)"),
     why="Right was chosen with probability μ(right), left with 1 - μ(right); π has the same two cases.",
 )
 
@@ -101,30 +95,19 @@ def clipped_policy(behaviour, target, rho_bar):  # type: ignore[no-untyped-def]
     return right / (right + left)
 
 
-def _check_fixed_point(answer: Any) -> None:
-    for behaviour, target, rho_bar in ((0.5, 0.8, 1.0), (0.5, 0.8, 10.0), (0.5, 0.8, 0.1), (0.6, 0.2, 1.0)):
-        right = clipped_policy(behaviour, target, rho_bar)  # type: ignore[no-untyped-call]
-        expect_close(expect_written(answer(behaviour, target, rho_bar)), right,
-                     "the probability of going right of π_ρ̄",
-                     {"μ(right)": behaviour, "π(right)": target, "ρ̄": rho_bar})
-
-
-fixed_point = Exercise(
-    _check_fixed_point, clipped_policy,
+fixed_point = compared(
+    clipped_policy, (0.5, 0.8, 1.0), (0.5, 0.8, 10.0), (0.5, 0.8, 0.1), (0.6, 0.2, 1.0),
+    words="the probability of going right of π_ρ̄",
+    names=("μ(right)", "π(right)", "ρ̄"),
     why="Clipping takes away the excess of π over ρ̄ μ; what is left is divided by its sum, to be a policy again.",
 )
 
 
-def _check_lag(answer: Any) -> None:
-    number, per_unroll = float(expect_written(answer)), ENVIRONMENTS / BATCH
-    if number == per_unroll:
-        raise Wrong("So many updates are made while an unroll fills. That is the lag of its first steps. And its last?")
-    expect_close(number, per_unroll / 2, "the mean over the steps of an unroll",
-                 {"environments": ENVIRONMENTS, "unrolls in a batch": BATCH})
-
-
-expected_lag = Exercise(
-    _check_lag, ENVIRONMENTS / BATCH / 2,
+expected_lag = number(
+    ENVIRONMENTS / BATCH / 2, "the mean over the steps of an unroll",
+    {"environments": ENVIRONMENTS, "unrolls in a batch": BATCH},
+    hints={ENVIRONMENTS / BATCH: "So many updates are made while an unroll fills. That is the lag of its first steps. "
+                                 "And its last?"},
     why="While an unroll fills, every environment fills one: 512 / 4 = 128 updates. Its first steps are so old, its "
         "last ones new, and the mean is about half of it.",
 )
