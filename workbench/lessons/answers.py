@@ -1,4 +1,4 @@
-"""What the exercises have in common: each raises Wrong with the input, the answer and what was expected."""
+"""Kinds of exercises, and what checks have in common: Wrong says the input, the answer and what was expected."""
 
 from __future__ import annotations
 
