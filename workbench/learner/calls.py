@@ -156,19 +156,9 @@ class LeaderCalls(MemberCalls):
         """Go on after a pause."""
         self._commands.do(lambda: self._orders.pause(None))
 
-    def tune(self, changes: dict[str, Any]) -> dict[str, Any]:
+    def tune(self, changes: dict[str, Any]) -> None:
         """Change live fields between two updates. Raises UnknownName, NotLive or OutOfBounds."""
-        if not isinstance(changes, dict):
-            raise InvalidInput(f"changes={changes!r:.100} is not an object of fields and values.")
-
-        def apply() -> dict[str, Any]:
-            before = self._run.config
-            old = {name: before.value(name) for name in changes if name in before.all_settings()}
-            self._orders.configure(before.with_live(**changes))
-            return {"old": old, "new": {name: self._run.config.value(name) for name in changes}}
-
-        result: dict[str, Any] = self._commands.do(apply)
-        return result
+        self._commands.do(lambda: self._orders.configure(self._run.config.with_live(**changes)))
 
     def checkpoint(self, reason: str = "requested", replay: bool | None = None) -> dict[str, Any]:
         """Write a checkpoint between two updates; {"path", "frames"}, see `CheckpointWriter.write_requested`."""
