@@ -171,6 +171,18 @@ def test_what_cannot_be_saved_is_said_in_words(
     assert list(tmp_path.iterdir()) == []
 
 
+def test_a_failure_without_text_is_said_by_its_kind(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(*_: Any, **__: Any) -> None:
+        raise TimeoutError
+
+    shown = RolloutPlayer([rollout()])
+    messages = sent(shown, monkeypatch)
+    monkeypatch.setattr(shown, "save", fail)
+    shown._received(shown, {"type": "save", "view": "v", "index": 0, "format": "mp4"}, [])
+    [told] = eventually(lambda: [one for one, _ in messages if one["error"]])
+    assert told["text"] == "not saved: TimeoutError"
+
+
 def test_a_saved_notebook_keeps_a_strip_of_frames_and_the_facts() -> None:
     bundle = RolloutPlayer([rollout()]).still()
     strip = Image.open(io.BytesIO(base64.b64decode(bundle["image/png"])))

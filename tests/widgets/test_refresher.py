@@ -105,3 +105,13 @@ def test_an_action_that_fails_holds_up_none_of_those_after_it(caplog: pytest.Log
         actions.submit(done.set)
         assert done.wait(240)
     assert "no way to show it" in caplog.text
+
+
+@pytest.mark.parametrize(("error", "words"), [(KeyError("no key"), "'no key'"), (TimeoutError(), "TimeoutError")])
+def test_a_failure_is_said_in_words_also_that_of_an_error_without_text(error: Exception, words: str) -> None:
+    def fail() -> None:
+        raise error
+
+    actions, said = Actions(), []
+    actions.submit(fail, said.append)
+    eventually(lambda: said == [words])

@@ -81,7 +81,8 @@ class RolloutPlayer(anywidget.AnyWidget):  # type: ignore[misc]  # anywidget is 
             self._what_if.list_futures(content.get("view"))
         elif kind == "save":
             self._tell(content, f"writing the {content.get('format')} …")
-            self._actions.submit(lambda: self._save(content))
+            self._actions.submit(lambda: self._save(content),
+                                 lambda words: self._tell(content, f"not saved: {words}", error=True))
         else:
             self._what_if.answer(content)
 
@@ -100,11 +101,8 @@ class RolloutPlayer(anywidget.AnyWidget):  # type: ignore[misc]  # anywidget is 
             output.keep(self.still())
 
     def _save(self, request: dict[str, Any]) -> None:
-        try:
-            path = self.save(int(request["index"]), str(request["format"]), overlay=bool(request.get("overlay")))
-            self._tell(request, f"saved: {path}")
-        except Exception as error:  # shown beside the button, whatever it is
-            self._tell(request, f"not saved: {error}", error=True)
+        path = self.save(int(request["index"]), str(request["format"]), overlay=bool(request.get("overlay")))
+        self._tell(request, f"saved: {path}")
 
     def _tell(self, request: dict[str, Any], text: str, *, error: bool = False) -> None:
         """Shows the progress of a request to save, beside its button."""

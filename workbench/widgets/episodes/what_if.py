@@ -6,7 +6,8 @@ thread waits for it; then all pages show it beside its parent, and the answer sa
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -16,7 +17,7 @@ from workbench.environments.sketches import entry_names
 from workbench.errors import InvalidInput
 from workbench.playing.rollout import Rollout
 from workbench.tables import number
-from workbench.widgets.kernel.refresher import Actions
+from workbench.widgets.kernel.refresher import Actions, carry_out
 
 if TYPE_CHECKING:
     from workbench.widgets.episodes.player import RolloutPlayer
@@ -34,20 +35,17 @@ class WhatIf:
 
     def answer(self, request: dict[str, Any]) -> None:
         """Answers a message if it is one of these."""
-        kind = request.get("type")
+        kind, failed = request.get("type"), partial(self._say_failed, request)
         if kind == "look":
-            self._tried(request, self._look)
+            carry_out(lambda: self._look(request), failed)
         elif kind in ("branch", "choose"):
             act = self._branch if kind == "branch" else self._choose
-            self._playing.submit(lambda: self._tried(request, act))
+            self._playing.submit(lambda: act(request), failed)
 
-    def _tried(self, request: dict[str, Any], act: Callable[[dict[str, Any]], None]) -> None:
-        try:
-            act(request)
-        except Exception as error:  # shown under the button, whatever it is
-            first = (str(error) or type(error).__name__).partition("\n")[0]
-            self._player.send({"type": "branched", "view": request.get("view"), "text": f"no branch: {first}",
-                               "error": True})
+    def _say_failed(self, request: dict[str, Any], words: str) -> None:
+        first = words.partition("\n")[0]
+        self._player.send({"type": "branched", "view": request.get("view"), "text": f"no branch: {first}",
+                           "error": True})
 
     def _asked(self, request: dict[str, Any]) -> tuple[Rollout, int]:
         """The rollout and the step that a page means."""

@@ -39,7 +39,7 @@ from workbench.widgets.inspector.time_machine import TimeMachine
 from workbench.widgets.kernel import closing
 from workbench.widgets.kernel.followed import FollowedView
 from workbench.widgets.kernel.message_line import message_line
-from workbench.widgets.kernel.refresher import Actions
+from workbench.widgets.kernel.refresher import Actions, carry_out
 from workbench.widgets.kernel.saved_view import Shown
 from workbench.widgets.views.table import RowTable
 
@@ -217,7 +217,7 @@ class CheckpointInspector(FollowedView):
 
     def _choose_layer(self, name: str) -> None:
         self._layer = name
-        self._reading.submit(lambda: self._tried(self._read_histogram))
+        self._reading.submit(self._read_histogram, self._say_failed)
 
     def _inspect(self) -> None:
         """Shows the layers of the selected checkpoint, which a thread reads."""
@@ -225,13 +225,11 @@ class CheckpointInspector(FollowedView):
         self.table.selected = first.path.name if first else None
         self._say(f"reading {first.path.name} …" if first else "")
         if first is not None:
-            self._reading.submit(lambda: self._tried(lambda: self._read(first, second)))
+            self._reading.submit(lambda: self._read(first, second), self._say_failed)
 
-    def _tried(self, action: Callable[[], None]) -> None:
-        try:
-            action()
-        except Exception as error:  # shown under the lists: damaged, or pruned meanwhile
-            self._say(str(error) or type(error).__name__, bad=True)
+    def _say_failed(self, words: str) -> None:
+        """Show it under the lists: a checkpoint may be damaged, or pruned meanwhile."""
+        self._say(words, bad=True)
 
     def _read(self, first: Checkpoint, second: Checkpoint | None) -> None:
         if (first, second) != self._pair():
@@ -355,7 +353,7 @@ class CheckpointInspector(FollowedView):
         return (*names, log.stat().st_mtime_ns if log.exists() else 0)
 
     def _update(self) -> None:
-        self._tried(self.look)
+        carry_out(self.look, self._say_failed)
 
     # --- in a notebook ------------------------------------------------------------------------------------------
 

@@ -55,11 +55,11 @@ class TaskForm:
             try:
                 self._words, do = self._ask()
             except Exception as error:  # shown under the button, whatever it is
-                self.say(str(error), bad=True)
+                self.say(str(error) or type(error).__name__, bad=True)
                 return
             self.busy, self.button.disabled, self._since = True, True, time.monotonic()
             self.say(f"{self._words} …")
-        self._actions.submit(lambda: self._do(do))
+        self._actions.submit(lambda: self._end(do()), lambda words: self._end(words, bad=True))
         REFRESHER.add(self, period_s=_TICK_S)
 
     def tick(self) -> bool:
@@ -69,11 +69,7 @@ class TaskForm:
                 self.say(f"{self._words} … {took:.0f} s")
             return self.busy
 
-    def _do(self, do: Callable[[], str]) -> None:
-        try:
-            outcome, bad = do(), False
-        except Exception as error:  # shown under the button, whatever it is
-            outcome, bad = str(error) or type(error).__name__, True
+    def _end(self, outcome: str, *, bad: bool = False) -> None:
         with self._lock:
             self.say(outcome, bad=bad)  # before the form is free: whoever waits for that reads it
             self.button.disabled = self.busy = False

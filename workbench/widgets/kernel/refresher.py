@@ -121,13 +121,13 @@ class Actions:
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._waiting: deque[Callable[[], None]] = deque()
+        self._waiting: deque[tuple[Callable[[], object], Callable[[str], object] | None]] = deque()
         self._working = False
 
-    def submit(self, action: Callable[[], None]) -> None:
-        """Queues `action`, which must handle its own errors: an exception is only logged."""
+    def submit(self, action: Callable[[], object], failed: Callable[[str], object] | None = None) -> None:
+        """Queues `action`. If it fails, `failed` is called with the error in words; without `failed` it is logged."""
         with self._lock:
-            self._waiting.append(action)
+            self._waiting.append((action, failed))
             if self._working:
                 return
             self._working = True
@@ -139,8 +139,19 @@ class Actions:
                 if not self._waiting:
                     self._working = False
                     return
-                action = self._waiting.popleft()
+                action, failed = self._waiting.popleft()
             try:
-                action()
+                carry_out(action, failed)
             except Exception:  # the waiting actions must still run
                 _LOG.exception("an action failed")
+
+
+def carry_out(action: Callable[[], object], failed: Callable[[str], object] | None = None) -> None:
+    """Calls `action` at once. If it fails, `failed` is called with the error in words; without `failed` it is raised.
+    """
+    try:
+        action()
+    except Exception as error:  # of any kind: `failed` shows it
+        if failed is None:
+            raise
+        failed(str(error) or type(error).__name__)

@@ -106,11 +106,6 @@ class PanelCommands:
     def _submit(
         self, execute: Callable[[], None], show_error: Callable[[str], Any], queue: Actions | None = None
     ) -> None:
-        def action() -> None:
-            try:
-                execute()
-            except Exception as error:  # of any kind: it is shown beside the widget
-                show_error(str(error) or type(error).__name__)
-            self._refresh(False)
-
-        (queue or self._actions).submit(action)
+        queue = queue or self._actions
+        queue.submit(execute, show_error)
+        queue.submit(lambda: self._refresh(False))

@@ -68,15 +68,11 @@ class NextSteps:
         title = STEPS[name][0]
         line, self.all[name].disabled = self.notes.say(f"{title} …", of=name), True
 
-        def take() -> None:
-            try:
-                said = _TAKEN[name](self)
-                self.notes.say(said, instead=line, of=name, stays=True)
-            except Exception as error:  # of any kind: it is shown beside the buttons
-                self.notes.say(f"{title}: {str(error) or type(error).__name__}", bad=True, instead=line, of=name)
+        def end(words: str, *, bad: bool = False) -> None:
+            self.notes.say(words, bad=bad, instead=line, of=name, stays=True)
             self.all[name].disabled = False
 
-        self._actions.submit(take)
+        self._actions.submit(lambda: end(_TAKEN[name](self)), lambda words: end(f"{title}: {words}", bad=True))
 
     def _resume(self) -> str:
         from workbench.running.launch import resume

@@ -27,6 +27,7 @@ from workbench.widgets.charts.live import Figure, LiveCharts
 from workbench.widgets.kernel.refresher import Actions
 from workbench.widgets.kernel.saved_view import Bundle, Shown
 from workbench.widgets.panel.badge import badge
+from workbench.widgets.panel.buttons import button
 from workbench.widgets.views.followed_table import FollowedTable
 from workbench.widgets.views.table import Action, Column, RowTable
 
@@ -64,7 +65,7 @@ class SweepView(FollowedTable):
             on_action=self._do, on_pull=self.refresh, empty="no trial has begun yet",
         )  # fmt: skip
         self._head = ipywidgets.HTML()
-        self._buttons = {name: self._button(title, call) for name, title, call in (
+        self._buttons = {name: self._button(name, title, call) for name, title, call in (
             ("best", "Show the best run", self._show_best), ("stop", "Stop the sweep", lambda: self._sweep.stop()),
             ("resume", "Resume", lambda: self._sweep.resume()))}  # fmt: skip
         bar = ipywidgets.HBox([self._head, *self._buttons.values()], layout={"flex_flow": "row wrap"})
@@ -75,8 +76,8 @@ class SweepView(FollowedTable):
             self._status, self._trials = self._sweep.look()
             self._head.value = _headline(self._status)
             possible = [*self._status.possible, *(["best"] if self._status.best_value is not None else [])]
-            for name, button in self._buttons.items():
-                button.disabled = name not in possible
+            for name, one in self._buttons.items():
+                one.disabled = name not in possible
             self.charts.show(self._figures())
             best_trial = best(self._trials, self._sweep.goal)
             self.table.show([self._row(trial, best_trial) for trial in self._trials])
@@ -143,20 +144,18 @@ class SweepView(FollowedTable):
 
     # --- actions ------------------------------------------------------------------------------------------------
 
-    def _button(self, title: str, call: Callable[[], object]) -> ipywidgets.Button:
-        button = ipywidgets.Button(description=title, layout={"width": "auto"})
-        button.on_click(lambda _: self._actions.submit(lambda: self._try(title, call)))
-        return button
+    def _button(self, name: str, title: str, call: Callable[[], object]) -> Any:
+        """A button that calls it; progress or the error is shown under the table."""
 
-    def _try(self, title: str, call: Callable[[], object]) -> None:
-        """Calls it and shows progress or the error under the table."""
-        self.table.say(f"{title} …")
-        try:
+        def act() -> None:
+            self.table.say(f"{title} …")
             call()
             self.table.say("")
             self.refresh()
-        except Exception as error:  # shown, whatever it is
-            self.table.say(f"{title}: {error}", bad=True)
+
+        made = button(f"sweep-{name}", title, "", "")
+        made.on_click(lambda _: self._actions.submit(act, lambda words: self.table.say(f"{title}: {words}", bad=True)))
+        return made
 
     def _do(self, key: str, action: str) -> str | None:
         outcome = None

@@ -140,19 +140,16 @@ class RowTable(anywidget.AnyWidget):  # type: ignore[misc]  # anywidget has no t
     def act(self, key: str, action: str) -> None:
         """Does the same as the button `action` of the row `key`, without a question; returns at once."""
         with self._guard:
-            if key not in self._rows or action not in self._titles or key in self._doing or self.on_action is None:
+            act = self.on_action
+            if key not in self._rows or action not in self._titles or key in self._doing or act is None:
                 return  # the row is gone, or was clicked twice
             self._doing[key] = self._titles[action]
             self._failed.pop(key, None)
             self._tell()
-            self._workers.setdefault(key, Actions()).submit(lambda: self._do(key, action))
+            self._workers.setdefault(key, Actions()).submit(
+                lambda: self._end(key, act(key, action)), lambda failure: self._end(key, None, failure))
 
-    def _do(self, key: str, action: str) -> None:
-        failure, outcome = "", None
-        try:
-            outcome = self.on_action(key, action) if self.on_action else None
-        except Exception as error:  # shown under the row, whatever it is
-            failure = str(error) or type(error).__name__
+    def _end(self, key: str, outcome: str | None, failure: str = "") -> None:
         with self._guard:
             self._doing.pop(key, None)
             if failure:
