@@ -134,7 +134,6 @@ class Replayed:
             check_memory(config, unrolls=len(self.replay), capacity=self.replay.capacity)
         self.replay.insert(unroll, self._algorithm.initial_priority(unroll, config=config))
         if unroll.flight is not None:
-            unroll.flight.ends("queue")
             unroll.flight.land()
 
     def after_update(self, batch: Batch, loss: Loss | None, config: Any = None) -> None:

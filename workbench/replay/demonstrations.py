@@ -139,7 +139,7 @@ class Demonstrations(FromQueue):
         price = acted_unrolls(update, config.batch_size, config.demonstration_ratio)
         self.queue.resize(max(self.queue.capacity, price))
         if price:
-            acted = self._take(price, timeout_s=timeout_s)
+            acted = self.queue.take(price, timeout_s=timeout_s)
             if not acted:
                 return None
             for unroll in acted:

@@ -48,7 +48,7 @@ class Epochs(FromQueue):
         size, wanted = config.batch_size, config.batch_size * config.minibatches
         self.queue.resize(max(config.queue_size, wanted))  # which may have been tuned
         self._wait.goes_on(wanted)
-        unrolls = self._take(wanted, timeout_s=timeout_s)
+        unrolls = self.queue.take(wanted, timeout_s=timeout_s)
         if unrolls:
             self._wait.ends()
         random = np.random.default_rng([self._seed, self._updates()])

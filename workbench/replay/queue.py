@@ -79,7 +79,10 @@ class UnrollQueue:
                 return []
             unrolls = [self._unrolls.popleft() for _ in range(count)]
             self._changed.notify_all()
-            return unrolls
+        for unroll in unrolls:
+            if unroll.flight is not None:
+                unroll.flight.ends("queue")
+        return unrolls
 
     def resize(self, capacity: int) -> None:
         """Let `capacity` unrolls wait; if more do, no other comes until they are taken."""
@@ -113,14 +116,6 @@ class FromQueue:
         """See `batch_source.Experience`: nothing."""
         return ""
 
-    def _take(self, count: int, *, timeout_s: float) -> list[Unroll]:
-        """As `UnrollQueue.take`."""
-        unrolls = self.queue.take(count, timeout_s=timeout_s)
-        for unroll in unrolls:
-            if unroll.flight is not None:
-                unroll.flight.ends("queue")
-        return unrolls
-
     def _batch(self, unrolls: Sequence[Unroll]) -> Batch:
         """The unrolls side by side, which the batch holds."""
         return replace(collate(unrolls, memory=self._memory), unrolls=tuple(unrolls))
@@ -145,7 +140,7 @@ class Fresh(FromQueue):
 
     def next(self, config: Any, *, timeout_s: float) -> Batch | None:
         """See `batch_source.Experience`."""
-        unrolls = self._take(config.batch_size, timeout_s=timeout_s)
+        unrolls = self.queue.take(config.batch_size, timeout_s=timeout_s)
         return self._batch(unrolls) if unrolls else None
 
     def after_update(self, batch: Batch, loss: Loss | None, config: Any = None) -> None:
