@@ -175,6 +175,7 @@ def test_an_event_is_committed_at_once_with_all_that_waited(writer: MetricsWrite
     assert abs(first["time"] - time.time()) < 60
     assert second["data"] == {} and second["frames"] is None
     assert reader.events(since_id=first["id"]) == [second]
+    assert reader.events(oldest=1) == [first] and reader.events(oldest=5) == [first, second]
     assert reader.names() == ["loss"]
 
 

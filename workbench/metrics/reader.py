@@ -121,17 +121,13 @@ class MetricsReader:
         return {name: np.array(column, dtypes.get(name, np.int64)) for name, column in zip(names, columns, strict=True)}
 
     @_decoding
-    def events(self, *, since_id: int = 0) -> list[dict[str, Any]]:
-        """The newest 100,000, oldest first: id, time (unix, s), kind, message, data, and frames ... time_s or None."""
-        rows = self._rows(f"SELECT {', '.join(_EVENT)} FROM events WHERE id > ? ORDER BY id DESC LIMIT ?", since_id,
-                          _MOST_EVENTS)
-        return [_event(dict(zip(_EVENT, row, strict=True))) for row in reversed(rows)]
-
-    @_decoding
-    def events_after(self, since_id: int, *, most: int) -> list[dict[str, Any]]:
-        """The `most` oldest ones after that id, as `events` returns them."""
-        rows = self._rows(f"SELECT {', '.join(_EVENT)} FROM events WHERE id > ? ORDER BY id LIMIT ?", since_id, most)
-        return [_event(dict(zip(_EVENT, row, strict=True))) for row in rows]
+    def events(self, *, since_id: int = 0, oldest: int | None = None) -> list[dict[str, Any]]:
+        """The newest 100,000, or that many of the oldest; id, time (unix, s), kind, message, data, frames ... time_s or
+        None of each, oldest first."""
+        order, most = ("DESC", _MOST_EVENTS) if oldest is None else ("ASC", oldest)
+        rows = self._rows(f"SELECT {', '.join(_EVENT)} FROM events WHERE id > ? ORDER BY id {order} LIMIT ?", since_id,
+                          most)
+        return [_event(dict(zip(_EVENT, row, strict=True))) for row in sorted(rows)]  # by id
 
     @_decoding
     def distribution(self, name: str) -> dict[str, Any] | None:

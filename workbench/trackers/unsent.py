@@ -33,7 +33,7 @@ class HistoryPlace:
 
 def batch(reader: MetricsReader, since: HistoryPlace, *, created: float) -> tuple[list[Row], HistoryPlace]:
     """The next rows, by time, and the place after them; no rows where nothing is new. Raises StorageFailed."""
-    events = reader.events_after(since.event, most=_MOST)  # before the metrics: a restore's rows come after it
+    events = reader.events(since_id=since.event, oldest=_MOST)  # first: a restore's metrics come after it
     series = reader.following(since.rows, most=_MOST)
     ends = [float(rows["time_s"][-1]) for rows, _, _, more in series.values() if more and len(rows["time_s"])]
     until_s = min(ends, default=math.inf)  # of a longer series the rest is not read yet, and rows are told by time
