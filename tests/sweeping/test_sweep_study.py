@@ -6,6 +6,7 @@ import shutil
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
+from unittest.mock import MagicMock
 
 import numpy as np
 import pytest
@@ -14,8 +15,10 @@ from tests.widgets import recorded
 from workbench.config import RunConfig
 from workbench.errors import StorageFailed
 from workbench.launchers.local import LocalLauncher
+from workbench.learner.training.loop import TrainingLoop
+from workbench.learner.training.trainer import MAX_BAD_UPDATES
 from workbench.metrics import MetricsWriter, Progress
-from workbench.rundir import lock
+from workbench.rundir import BY_HAND, lock
 from workbench.sweeping import study as sweep_study
 from workbench.sweeping import sweep_folder
 from workbench.sweeping.objective import MARKS, MetricCurve, passed
@@ -120,9 +123,15 @@ def test_a_metric_without_rows_has_no_value() -> None:
     assert curve.value(3) is None and curve.value() is None
 
 
-@pytest.mark.parametrize(("reason", "verdict"), [
-    ("10 updates in a row were not finite (loss); lower learning_rate", "pruned"), ("paused by hand", ""),
-])  # fmt: skip
+def paused_by_the_learner() -> str:
+    """What it says when it pauses itself."""
+    loop = MagicMock()
+    loop._parts.trainer.bad_updates = MAX_BAD_UPDATES
+    TrainingLoop._on_bad_update(loop, "the loss")
+    return str(loop._state.pause.call_args.args[0])
+
+
+@pytest.mark.parametrize(("reason", "verdict"), [(paused_by_the_learner(), "pruned"), (BY_HAND, "")])
 def test_a_run_that_diverged_is_pruned_and_one_that_somebody_paused_is_waited_for(reason: str, verdict: str) -> None:
     sweep = folder()
     study = sweep_study.opened(sweep, sampling=True)

@@ -34,13 +34,14 @@ from workbench.rundir.making import made_at_once
 from workbench.rundir.record_folder import RecordFolder
 
 __all__ = [
-    "BY_HAND", "ENDED", "REMOTE", "OfRun", "Parent", "RunDirectory", "around", "checked_record", "code_beside",
-    "create", "every", "find", "gone", "home", "made_at_once", "of_checkpoint", "parent_of", "read_record", "trash",
-    "write_atomically", "write_record",
+    "BY_HAND", "ENDED", "NOT_FINITE", "REMOTE", "OfRun", "Parent", "RunDirectory", "around", "checked_record",
+    "code_beside", "create", "every", "find", "gone", "home", "made_at_once", "of_checkpoint", "parent_of",
+    "read_record", "trash", "write_atomically", "write_record",
 ]
 
 ENDED = ("stopped", "finished", "failed")  # states in run.json of a run that is over
 BY_HAND = "paused by hand"  # `paused` in run.json; any other reason is the learner's own, after which nobody resumes it
+NOT_FINITE = "updates in a row were not finite"  # part of the learner's own reason for a pause after such updates
 REMOTE = "remote.json"  # of the copy of a run that lives on another machine; see `copies.remote_copy`
 _FIELDS: dict[str, tuple[type, ...]] = {  # of run.json, with the types of their values
     "created": (float, int), "state": (str,), "name": (str,), "config": (dict,), "supervisor_pid": (int, NoneType),

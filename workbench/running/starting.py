@@ -3,18 +3,18 @@ is started."""
 
 from __future__ import annotations
 
-import importlib.metadata
 import platform
 import re
 import time
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from itertools import count
 from pathlib import Path
 from typing import Any
 
 from workbench import checkpoints, environments, imports, launchers, rundir
 from workbench.config import RunConfig, check_network, check_network_maker, settings
+from workbench.config.hardware import version
 from workbench.config.own_algorithm import named_algorithm, near_misses, network_of, varied
 from workbench.config.settings import takes
 from workbench.copies import LAST_COPY_S
@@ -43,6 +43,7 @@ from workbench.supervisor import stopping_rules
 
 Factory = Callable[..., Any]
 
+_PACKAGES = ("rl-workbench", "torch", "gymnasium")  # whose versions run.json has
 _SUPERVISOR_S = 180.0  # to start on a busy machine, with up to 10 s until the processes of a dead one have ended
 
 
@@ -235,17 +236,10 @@ def new_record(
         "parent": parent,
         "preset": preset,
         "code": {kind: f"{kind}.pkl" in code for kind in ("environment", "network", "algorithm")},
-        "versions": _versions(),
+        "versions": {"python": platform.python_version(),
+                     **{package: found for package in _PACKAGES if (found := version(package))}},
         "machine": machine_info.described(),
     }
-
-
-def _versions() -> dict[str, str]:
-    versions = {"python": platform.python_version()}
-    for package in ("rl-workbench", "torch", "gymnasium"):
-        with suppress(importlib.metadata.PackageNotFoundError):
-            versions[package] = importlib.metadata.version(package)
-    return versions
 
 
 # --- starting ---------------------------------------------------------------------------------------------------------

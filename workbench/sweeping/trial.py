@@ -17,7 +17,7 @@ from workbench.errors import ConnectionLost, RunNotAlive, RunNotFound, StorageFa
 from workbench.launchers.contract import Launcher
 from workbench.metrics.status import RunStatus
 from workbench.metrics.status_facts import FACTS
-from workbench.rundir import RunDirectory, lock
+from workbench.rundir import NOT_FINITE, RunDirectory, lock
 from workbench.running.connection import Control, stored_status
 from workbench.supervisor import stopping_rules
 from workbench.sweeping import study as sweep_study
@@ -31,7 +31,6 @@ if TYPE_CHECKING:
 DELETED = "its run was deleted"
 UNREADABLE_S = 600.0  # a trial fails when its run's files are unreadable for longer; a full disk may recover
 _ASK_AGAIN_S = 5.0  # between requests to stop
-_BROKEN = "not finite"  # part of the learner's reason for pausing itself
 
 
 class WatchedTrial:
@@ -153,7 +152,7 @@ class WatchedTrial:
             self._end_early(status)
         elif frames < self._total and not self._report(min(passed(frames, self._total), MARKS - 1)):
             self._decide("pruned", f"worse than others at {self._marks * self._total // MARKS:,} frames")
-        elif status.state == "paused" and _BROKEN in (why := self.run.read().get("paused") or ""):
+        elif status.state == "paused" and NOT_FINITE in (why := self.run.read().get("paused") or ""):
             self._decide("pruned", f"diverged: {why}")
         elif status.state == "stopped":
             self._note_stop(status)

@@ -18,6 +18,7 @@ from workbench.learner.run_state import RunState
 from workbench.learner.training.checkpoint_writer import CheckpointWriter, NoCheckpoints
 from workbench.learner.training.exact_resume import Schedule
 from workbench.learner.training.trainer import LAG_UPDATES, MAX_BAD_UPDATES
+from workbench.rundir import NOT_FINITE
 from workbench.trajectory import Unroll
 
 POLL_S = 0.1
@@ -110,7 +111,7 @@ class TrainingLoop:
         if number >= MAX_BAD_UPDATES:
             own = is_own(trainer.algorithm)
             mend = "; or stop the run, mend the loss, and resume the run with the mended class" if own else ""
-            self._state.pause(f"{number} updates in a row were not finite ({reason}); lower learning_rate, bound "
+            self._state.pause(f"{number} {NOT_FINITE} ({reason}); lower learning_rate, bound "
                               "rewards or gradients (max_abs_reward, max_gradient_norm), or fork from an earlier "
                               f"checkpoint, if there is one{mend}")
             trainer.bad_updates = 0

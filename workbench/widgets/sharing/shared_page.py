@@ -13,11 +13,11 @@ import html
 import json
 import time
 from collections.abc import Iterable, Sequence
-from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
 from workbench import imports, tables
+from workbench.config.hardware import version
 from workbench.errors import InvalidInput, StorageFailed
 from workbench.metrics import History, MetricsReader
 from workbench.rundir.files import free_path, write_atomically
@@ -158,11 +158,8 @@ def _scrolling(table: str) -> str:
 
 
 def _footer() -> str:
-    try:
-        number = f" {version(imports.DISTRIBUTION)}"
-    except PackageNotFoundError:  # a checkout that is only on the path
-        number = ""
-    return (f'<footer class="quiet">Written by RL Workbench{_text(number)}. This file is all there is: it loads '
+    written_by = f"RL Workbench {version(imports.DISTRIBUTION)}".rstrip()
+    return (f'<footer class="quiet">Written by {_text(written_by)}. This file is all there is: it loads '
             "nothing from anywhere.</footer>")
 
 
