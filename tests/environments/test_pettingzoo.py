@@ -167,6 +167,8 @@ class Broken(CountingGame):
             told[0]["a1"][:] = np.nan
         if self.how == "reward":
             told[1]["a1"] = np.inf
+        if self.how == "text":
+            told[1]["a1"] = "1"
         if self.how == "raises":
             raise KeyError("on purpose")
         return told
@@ -195,6 +197,7 @@ def test_what_is_not_said_of_an_agent_is_named_with_the_agent(where, what):
         ("leaves", "agent 'a1': it is not in `agents`, and was neither terminated nor truncated"),
         ("nan", "agent 'a1': its observation has the value nan, which is not finite"),
         ("reward", "agent 'a1': reward inf is not a finite float32"),
+        ("text", "agent 'a1': reward '1' is not a number"),
         ("raises", "raised KeyError in step: 'on purpose'"),
         ("late", "agent 'a1': it is not in `agents`"),
     ],

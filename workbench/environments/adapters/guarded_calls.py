@@ -65,6 +65,18 @@ def broken(name: str, index: Index, where: str, rule: str) -> EnvironmentFailed:
     return EnvironmentFailed(f"environment {_which(name, index)} broke a rule in {where}: {rule}.")
 
 
+def real(value: Any, what: str, broken: Callable[[str], EnvironmentFailed]) -> float:
+    """The number `value`. Raises `broken` of a sentence on `what` unless it is a number that float32 holds."""
+    if isinstance(value, np.ndarray) and value.ndim == 0:
+        value = value.item()
+    if not isinstance(value, (int, float, np.number, np.bool_)):
+        raise broken(f"{what} {short(value)} is not a number")
+    told = float(value)
+    if not -LARGEST < told < LARGEST:  # also refuses NaN
+        raise broken(f"{what} {told} is not a finite float32")
+    return told
+
+
 def frame_of(name: str, index: Index, result: Any) -> Array:
     """The result of `render`, uint8 [H, W, 3]. Raises EnvironmentFailed if it is something else."""
     frame: Array = np.asarray(result)

@@ -14,6 +14,7 @@ import sys
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -21,7 +22,7 @@ from numpy.lib.array_utils import byte_bounds
 
 from workbench.environments.adapters import minigrid
 from workbench.environments.adapters.action_spaces import actions_of, each_of
-from workbench.environments.adapters.guarded_calls import LARGEST, broken, called, close_all, drawn, raised, short
+from workbench.environments.adapters.guarded_calls import LARGEST, broken, called, close_all, drawn, raised, real, short
 from workbench.environments.adapters.rendering import frames_per_second, named_actions
 from workbench.environments.adapters.spaces import Layout, layout_of, spec_of
 from workbench.environments.contract import Array, Ending, WithEndings, checked_actions, first_step, seeds_of
@@ -158,7 +159,7 @@ class GymnasiumVector(WithEndings):
             raise self._broken(index, "step", f"it must return (observation, reward, terminated, truncated, info), "
                                               f"not {short(result)}") from None
         if not (isinstance(reward, float) and -LARGEST < reward < LARGEST):  # np.float64 is one, and NaN none of these
-            reward = self._number(index, "reward", reward)
+            reward = real(reward, "reward", partial(self._broken, index, "step"))
         if type(terminated) is not bool or type(truncated) is not bool:
             terminated = self._flag(index, "terminated", terminated)
             truncated = self._flag(index, "truncated", truncated)
@@ -170,7 +171,7 @@ class GymnasiumVector(WithEndings):
             has = f"it has {', '.join(map(repr, info)) or 'nothing'}" if isinstance(info, Mapping) else "it is no dict"
             raise self._broken(index, "step", f"metadata['score'] names {self._score!r}, and the info at an episode's "
                                               f"end lacks it: {has}")
-        return self._number(index, "score", info[self._score])
+        return real(info[self._score], "score", partial(self._broken, index, "step"))
 
     def _final(self, index: int, observation: Any) -> Array:
         """The row of an episode's last observation; records its Ending if endings are kept."""
@@ -216,16 +217,6 @@ class GymnasiumVector(WithEndings):
             self._layout.place(observation, row)
         except (TypeError, ValueError) as error:
             raise self._broken(index, where, str(error)) from None
-
-    def _number(self, index: int, name: str, value: Any) -> float:
-        if isinstance(value, np.ndarray) and value.ndim == 0:
-            value = value.item()
-        if not isinstance(value, (int, float, np.number, np.bool_)):
-            raise self._broken(index, "step", f"{name} {short(value)} is not a number")
-        number = float(value)
-        if not -LARGEST < number < LARGEST:  # also refuses NaN
-            raise self._broken(index, "step", f"{name} {number} is not a finite float32")
-        return number
 
     def _flag(self, index: int, name: str, value: Any) -> bool:
         if not isinstance(value, (bool, np.bool_)):

@@ -17,6 +17,7 @@ import importlib.util
 import os
 import warnings
 from collections.abc import Callable, Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +25,7 @@ import numpy as np
 
 from workbench.config.settings import check_keywords
 from workbench.environments.adapters.action_spaces import actions_of, each_of
-from workbench.environments.adapters.guarded_calls import LARGEST, broken, called, close_all, drawn, short
+from workbench.environments.adapters.guarded_calls import broken, called, close_all, drawn, real, short
 from workbench.environments.adapters.rendering import frames_per_second, named_actions
 from workbench.environments.adapters.spaces import layout_of, spec_of
 from workbench.environments.contract import Array, Ending, Show, WithEndings, checked_actions, seeds_of
@@ -222,7 +223,8 @@ class ParallelVector(WithEndings):
         observations, rewards, terminations, truncations, _ = result
         for agent, row in playing.items():
             self._place(row, "step", agent, self._of(observations, "observation", agent, "step", game), batch)
-            reward = self._number(self._of(rewards, "reward", agent, "step", game), agent, game)
+            reward = real(self._of(rewards, "reward", agent, "step", game), "reward",
+                          partial(self._broken, game, "step", agent))
             terminated = bool(self._of(terminations, "termination", agent, "step", game))
             truncated = bool(self._of(truncations, "truncation", agent, "step", game))
             if terminated or truncated:
@@ -265,15 +267,6 @@ class ParallelVector(WithEndings):
         except (KeyError, TypeError, IndexError):
             raise self._broken(game, where, agent, f"there is no {what} of it in {short(values)}") from None
 
-    def _number(self, reward: Any, agent: str, game: int) -> float:
-        try:
-            value = float(reward)
-        except (TypeError, ValueError):
-            raise self._broken(game, "step", agent, f"reward {short(reward)} is not a number") from None
-        if not -LARGEST < value < LARGEST:  # also refuses NaN
-            raise self._broken(game, "step", agent, f"reward {value} is not a finite float32")
-        return value
-
     def _check_agents(self, game: int, where: str, playing: tuple[str, ...] | list[str]) -> None:
         """The game's own `agents` must be those that play on."""
         agents = self._games[game].agents
@@ -297,5 +290,5 @@ class ParallelVector(WithEndings):
         return broken(self._name, game, where, f"agent {agent!r}: {rule}")
 
     def _frame(self, row: int, observation: Array) -> Array | None:
-        number = row // len(self._agents)
-        return drawn(self._name, number, self._games[number], observation, self.spec)
+        game = row // len(self._agents)
+        return drawn(self._name, game, self._games[game], observation, self.spec)
