@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import html
 import itertools
 import re
 from dataclasses import replace
@@ -16,6 +17,7 @@ from tests.widgets import recorded
 from workbench.config import RunConfig
 from workbench.config.own_algorithm import described
 from workbench.metrics import MetricsWriter
+from workbench.metrics.status import RunStatus
 from workbench.rundir import RunDirectory, lock
 from workbench.widgets.charts import axes, charts, marks, static_render
 from workbench.widgets.charts.axes import Axis
@@ -560,3 +562,11 @@ def test_more_lines_than_colours_are_dashed_and_all_are_named() -> None:
     shown = {one["data"]["name"]: one for one in layers(figure.spec())}
     assert shown["alone"]["encoding"]["color"]["scale"]["domain"] == names
     assert "strokeDash" in shown["line6"]["mark"] and "strokeDash" not in shown["line0"]["mark"]
+
+
+def test_a_saved_picture_continues_a_run_that_reached_its_target_by_taking_the_target_out() -> None:
+    config = RunConfig.build("CartPole-v1", target_return=100.0, total_frames=1_000)
+    status = RunStatus("x", "finished", frames=500, episode_return=120.0, episodes_in_mean=100)
+    for made, call in ((config, "target_return=None"), (config.replaced(target_return=None), "total_frames=2_000")):
+        lines = html.unescape(static_render.next_lines(snapshot.Snapshot("x", made, status)))
+        assert f"wb.resume('x', {call})" in lines

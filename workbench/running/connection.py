@@ -13,6 +13,7 @@ from dataclasses import replace
 from typing import Any
 
 from workbench import checkpoints, rundir
+from workbench.config import RunConfig
 from workbench.errors import AccessDenied, ConnectionLost, RunNotAlive, StorageFailed, WorkbenchError
 from workbench.metrics import MetricsReader, Progress
 from workbench.metrics.status import RunStatus
@@ -162,14 +163,20 @@ def _of_last_checkpoint(directory: RunDirectory, status: RunStatus) -> dict[str,
 
 
 def resuming(directory: RunDirectory, state: str) -> str:
-    """How a run that has ended goes on, as a sentence: one that has finished needs more frames."""
+    """How a run that has ended goes on, as a sentence."""
+    call = f"wb.resume({directory.name!r})"
     if state == "finished":
-        config = directory.config()
-        if rule := stopping_rules.reached(config, stored_status(directory))[0]:
-            return f"wb.resume({directory.name!r}, {rule}=None) continues it from its newest checkpoint."
-        more = 2 * config.total_frames
-        return f"wb.resume({directory.name!r}, total_frames={more}) continues it from its newest checkpoint."
-    return f"wb.resume({directory.name!r}) continues it from its newest checkpoint."
+        call = call_to_resume(directory.name, directory.config(), stored_status(directory))
+    return f"{call} continues it from its newest checkpoint."
+
+
+def call_to_resume(name: str, config: RunConfig, status: RunStatus) -> str:
+    """The call by which a run that has ended goes on: one that has finished needs more frames, or a rule less."""
+    if status.state != "finished":
+        return f"wb.resume({name!r})"
+    rule, _ = stopping_rules.reached(config, status)
+    change = f"{rule}=None" if rule else f"total_frames={2 * config.total_frames:_}"
+    return f"wb.resume({name!r}, {change})"
 
 
 def _unfollowed(name: str) -> str:

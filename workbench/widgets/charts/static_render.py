@@ -14,6 +14,7 @@ from functools import partial
 from typing import Any
 
 from workbench import tables
+from workbench.running.connection import call_to_resume
 from workbench.widgets.charts.altair import alt
 from workbench.widgets.charts.live import Figure, rows
 from workbench.widgets.episodes import filmstrip
@@ -98,10 +99,9 @@ def next_lines(snapshot: Snapshot) -> str:
     """What a reader of a saved notebook may do with the run, as lines to copy."""
     name = snapshot.name
     lines = ({"see it live": f"wb.attach({name!r})"} if snapshot.status.alive else
-             {"continue it": f"wb.resume({name!r})", "evaluate it": f"wb.evaluate({name!r})",
-              "play with it": f"wb.play({name!r})", "start another from it": f"wb.attach({name!r}).fork()"})
-    if snapshot.status.state == "finished":
-        lines["continue it"] = f"wb.resume({name!r}, total_frames={2 * snapshot.config.total_frames:_})"
+             {"continue it": call_to_resume(name, snapshot.config, snapshot.status),
+              "evaluate it": f"wb.evaluate({name!r})", "play with it": f"wb.play({name!r})",
+              "start another from it": f"wb.attach({name!r}).fork()"})
     cells = " ".join(f'<span style="white-space:nowrap;margin-right:1.5em"><span style="opacity:.8">{what}:</span> '
                      f"<code>{html.escape(line)}</code></span>" for what, line in lines.items())
     return f'<div style="margin-top:.5em;line-height:1.7">{cells}</div>'
