@@ -11,6 +11,7 @@ import vl_convert
 from tests.conftest import eventually
 from tests.widgets import swept
 from tests.widgets.swept import SPACE
+from workbench.running.handle import Run
 from workbench.sweeping.handle import Sweep, SweepStatus
 from workbench.widgets.charts import sweep_chart
 from workbench.widgets.views.sweep import SweepView
@@ -84,6 +85,15 @@ def test_the_best_run_is_one_click_away(sweep: Sweep) -> None:
     view.table.act("mine-1", "hide")
     eventually(lambda: view.panel is None and view._place.children == ())
     view.close()
+
+
+def test_a_trial_that_is_stopped_leaves_no_run_open(sweep: Sweep, monkeypatch: pytest.MonkeyPatch) -> None:
+    view, closed = SweepView(sweep), []
+    monkeypatch.setattr(Run, "stop", lambda run: run.status)
+    monkeypatch.setattr(Run, "close", lambda run: closed.append(run.name))
+    view.table.act("mine-1", "stop")
+    eventually(lambda: view.table.said.startswith("mine-1: "))
+    assert closed == ["mine-1"]
 
 
 def test_what_a_button_cannot_do_is_said_under_the_table(sweep: Sweep) -> None:

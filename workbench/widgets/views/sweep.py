@@ -8,7 +8,7 @@ from __future__ import annotations
 import base64
 import html
 from collections.abc import Callable
-from contextlib import suppress
+from contextlib import closing, suppress
 from functools import partial
 from typing import Any
 
@@ -164,7 +164,8 @@ class SweepView(FollowedTable):
         elif action == "hide":
             self._hide()
         else:
-            outcome = f"{key}: {Run(rundir.find(key)).stop().line()}"
+            with closing(Run(rundir.find(key))) as run:
+                outcome = f"{key}: {run.stop().line()}"
         self.refresh()
         return outcome
 
