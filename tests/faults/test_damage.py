@@ -12,7 +12,7 @@ import pytest
 import workbench as wb
 from tests.conftest import eventually, processes_of
 from tests.faults.harm import COUNTING, complete, messages
-from workbench.errors import CheckpointCorrupt, RunExists, RunNotFound
+from workbench.errors import CheckpointCorrupt, ConnectionLost, RunExists, RunNotFound
 
 
 def truncate(folder: Path) -> None:
@@ -172,6 +172,8 @@ def test_a_run_that_is_stopped_while_it_is_moved_is_resumed_where_it_is(alive: w
     made = alive.checkpoint()
     moved_away(alive)
     there = wb.attach("away")
+    with pytest.raises(ConnectionLost, match="away lives, and its folder was moved here from .*; nothing was changed"):
+        wb.resume("away")
     there.stop()
     eventually(lambda: not processes_of(alive.path))
     run = wb.resume("away")

@@ -13,7 +13,7 @@ import os
 import stat
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import psutil
@@ -150,6 +150,18 @@ def processes(run: RunDirectory, *entries: str) -> list[psutil.Process]:
             if entry in entries and directory == str(run.path) and process.pid != os.getpid():
                 found.append(process)
     return found
+
+
+def moved_from(run: RunDirectory) -> tuple[Path, psutil.Process] | None:
+    """From where a live run's folder was moved, and its supervisor, which has the lock open still."""
+    mine = str(of_supervisor(run).resolve())
+    for process in psutil.process_iter(["cmdline"]):
+        command = process.info["cmdline"] or []
+        if command[1:5] == ["-P", "-m", "workbench", "_supervisor"] and command[5:6] != [str(run.path)]:
+            with suppress(psutil.Error):  # it has ended, or is another user's
+                if any(file.path == mine for file in process.open_files()):
+                    return Path(command[5]), process
+    return None
 
 
 def check_left(new: RunDirectory) -> None:

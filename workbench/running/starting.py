@@ -379,6 +379,10 @@ def _was_started(control: Control) -> bool:
         time.sleep(0.05)
         if (waited_s := time.monotonic() - began) < lock.ORPHANS_LIVE_S:
             continue
+        if moved := lock.moved_from(directory):
+            raise ConnectionLost(
+                f"{directory.name} lives, and its folder was moved here from {moved[0]}; nothing was changed. Move it "
+                f"back, or stop the run first, wb.attach({directory.name!r}).stop(), and resume it then.")
         if not (mute := lock.processes(directory, "_supervisor")):
             return False
         if not ended or waited_s > LAST_COPY_S:
