@@ -13,7 +13,7 @@ from tests.conftest import eventually
 from tests.learner.test_branch import played
 from tests.played import branching_here, checkpoint_in
 from tests.widgets.test_player import rollout, sent, told_of
-from workbench.errors import UnknownName
+from workbench.errors import InvalidInput, UnknownName
 from workbench.playing.rollout import Rollout
 from workbench.testing import CatchEnv
 from workbench.widgets.episodes.player import RolloutPlayer
@@ -89,6 +89,8 @@ def test_numbers_of_an_environment_with_a_sketch_have_its_names(
     assert "the policy sees pole angle = 0.2:" in asked(shown, messages, observation={"2": 0.2})["text"]
     same = parent.branch(2, observation={"pole angle": 0.2})
     assert same.path == shown.rollouts[1].path == parent.branch(2, observation={"x[2]": 0.2}).path
+    with pytest.raises(InvalidInput, match="gives 'pole angle' twice"):
+        parent.branch(2, observation={"x[2]": 0.1, "pole angle": 0.2})
     with pytest.raises(UnknownName, match="Did you mean 'pole angle'"):
         parent.branch(2, observation={"pole angel": 0.2})
 

@@ -49,11 +49,13 @@ def change_of(observation: Any, row: Array, *, parts: Sequence[Part], environmen
     if not isinstance(observation, Mapping) or not observation:
         raise WrongType(f"observation={observation!r:.100} must be numbers by name, such as {{{names[0]!r}: 0.5}}.")
     places = {name: place for each in (plain, names) for place, name in enumerate(each)}
-    numbers = {}
+    numbers: dict[str, float] = {}
     for name, value in observation.items():
         place = places.get(name, name) if isinstance(name, str) else name
         if not isinstance(place, int | np.integer) or not 0 <= place < len(names):
             raise UnknownName.among("number of the observation", name, names)
+        if str(int(place)) in numbers:
+            raise InvalidInput(f"observation={observation!r:.100} gives {names[int(place)]!r} twice.")
         setting = Setting(f"observation[{name!r}]", float, 0.0, "", low=-_LARGEST, high=_LARGEST)
         numbers[str(int(place))] = setting.check(value)
     change = {"numbers": numbers}
