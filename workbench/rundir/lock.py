@@ -152,15 +152,17 @@ def processes(run: RunDirectory, *entries: str) -> list[psutil.Process]:
     return found
 
 
-def moved_from(run: RunDirectory) -> tuple[Path, psutil.Process] | None:
-    """From where a live run's folder was moved, and its supervisor, which has the lock open still."""
-    mine = str(of_supervisor(run).resolve())
+def moved_from(run: RunDirectory) -> Path | None:
+    """From where the folder was moved of a run that lives: its supervisor has this lock open still."""
+    mine = of_supervisor(run).resolve()
     for process in psutil.process_iter(["cmdline"]):
         command = process.info["cmdline"] or []
-        if command[1:5] == ["-P", "-m", "workbench", "_supervisor"] and command[5:6] != [str(run.path)]:
+        if command[1:5] == ["-P", "-m", "workbench", "_supervisor"]:
+            then = Path(*command[5:6])
             with suppress(psutil.Error):  # it has ended, or is another user's
-                if any(file.path == mine for file in process.open_files()):
-                    return Path(command[5]), process
+                holds_it = any(file.path == str(mine) for file in process.open_files())
+                if holds_it and (then / mine.name).resolve() != mine:
+                    return then
     return None
 
 

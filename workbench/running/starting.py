@@ -381,7 +381,7 @@ def _was_started(control: Control) -> bool:
             continue
         if moved := lock.moved_from(directory):
             raise ConnectionLost(
-                f"{directory.name} lives, and its folder was moved here from {moved[0]}; nothing was changed. Move it "
+                f"{directory.name} lives, and its folder was moved here from {moved}; nothing was changed. Move it "
                 f"back, or stop the run first, wb.attach({directory.name!r}).stop(), and resume it then.")
         if not (mute := lock.processes(directory, "_supervisor")):
             return False
