@@ -158,6 +158,8 @@ class LeaderCalls(MemberCalls):
 
     def tune(self, changes: dict[str, Any]) -> None:
         """Change live fields between two updates. Raises UnknownName, NotLive or OutOfBounds."""
+        if not isinstance(changes, dict):
+            raise InvalidInput(f"changes={changes!r:.100} is not an object of fields and values.")
         self._commands.do(lambda: self._orders.configure(self._run.config.with_live(**changes)))
 
     def checkpoint(self, reason: str = "requested", replay: bool | None = None) -> dict[str, Any]:
