@@ -157,13 +157,18 @@ def test_uploads_that_broke_off_do_not_fill_the_storage(
             raise OSError("the network is gone")
         put(self, path, there)
 
+    kept = Storage(url)
     with monkeypatch.context() as patch:
         patch.setattr(Storage, "_put", breaks)
         with pytest.raises(StorageFailed, match="the network is gone"):
-            Storage(url).keep(run)
+            kept.keep(run)
+    other = Path(files_of(url)[0].split("/")[0], "checkpoints/000000000150/rng.safetensors")
+    kept._files.makedirs(kept._at(str(other.parent)), exist_ok=True)
+    kept._files.pipe_file(kept._at(str(other)), b"of another machine, which is uploading")
     save(run.checkpoints, frames=200)
-    assert Storage(url).keep(run) == 200
-    assert {path.split("/")[2] for path in files_of(url) if "/checkpoints/" in path} == {"000000000200"}
+    assert kept.keep(run) == 200
+    folders = {path.split("/")[2] for path in files_of(url) if "/checkpoints/" in path}
+    assert folders == {"000000000150", "000000000200"}
 
 
 def test_after_a_step_back_the_newest_are_kept_and_not_those_with_most_frames(url: str, home: Path) -> None:
@@ -275,6 +280,9 @@ def test_a_run_that_was_restored_long_ago_takes_no_copy_over_that_went_on_since(
     second = rundir.find(storage.restored(f"{url}/pong"))
     save(second.checkpoints, frames=150)
     now = time.time()
+    monkeypatch.setattr(run_copy.time, "time", lambda: now + LAST_COPY_S - 10)
+    last = {**first.read(), "mirrored": run_copy.time.time()}
+    run_copy.check_same(second, last, "the last copy of a machine that ends")
     monkeypatch.setattr(run_copy.time, "time", lambda: now + LAST_COPY_S + 10)
     save(first.checkpoints, frames=200)
     assert Storage(url).keep(first) == 200

@@ -223,7 +223,8 @@ def restored(name: str, folder: str | Path | None = None, *, trust_code: bool = 
     opponent_code = sealed.every(source.opponent.code, trust_code=trust_code)
     copied = source.read()
     record = {key: value for key, value in copied.items() if key != "name"}
-    record |= {"supervisor_pid": None, "holders": [*copied.get("holders", [])[-_MARKS:], secrets.token_hex(8)]}
+    marks = [*copied.get("holders", [])[-_MARKS:], secrets.token_hex(8)]
+    record |= {"supervisor_pid": None, "mirrored": time.time(), "holders": marks}
 
     def fill(run: RunDirectory) -> None:
         best = checkpoints.best(checkpoints.every(source.checkpoints))
@@ -285,10 +286,11 @@ def _restore_metrics(source: Path, target: Path) -> None:
 def _restore_tracked(source: RunDirectory, run: RunDirectory) -> None:
     """Let trackers go on after all rows that the machine before may have sent since it was copied."""
     for file, place in _tracked(source).items():
+        sent = place.get("sent")
         if not run.metrics.exists():
             place = {"identity": place.get("identity")}
         files.make_private(run.trackers)
-        rundir.write_record(run.trackers / file, {**place, "sent": place.get("sent", 0) + _ROWS_SINCE})
+        rundir.write_record(run.trackers / file, {**place, "sent": (sent if type(sent) is int else 0) + _ROWS_SINCE})
 
 
 def _restore_opponent(source: RunDirectory, run: RunDirectory, code: Mapping[str, bytes]) -> None:

@@ -49,6 +49,7 @@ class Storage:
         except ValueError as error:
             raise InvalidInput(f"storage={url!r} is no URL that fsspec knows: {error}.") from None
         self._root = str(root).rstrip("/")
+        self._broken: set[str] = set()  # folders of checkpoints whose upload was begun and has not ended
 
     @property
     def place(self) -> tuple[type, str]:
@@ -84,7 +85,9 @@ class Storage:
         with tempfile.TemporaryDirectory(prefix="rl-workbench-") as staging:
             frames = run_copy.copy(run, Path(staging))
             self._clear(run.name)
+            self._broken.add(newest.path.name)
             self._upload(Path(staging) / run.name, self._at(run.name))
+            self._broken.discard(newest.path.name)
         self._prune(run)
         return frames
 
@@ -155,13 +158,12 @@ class Storage:
         return {PurePosixPath(path).parent.name for path in found}
 
     def _clear(self, name: str) -> None:
-        """Delete checkpoints that are not whole, such as one whose upload broke off: they would fill the storage."""
-        with self._asked():
-            whole, folders = self._whole(name), self._files.glob(self._at(name, "checkpoints", "*"))
-        for folder in folders:
-            if PurePosixPath(folder).name not in whole:
-                with suppress(Exception):  # each file system has errors of its own
-                    self._files.rm(folder, recursive=True)
+        """Delete what uploads of this object have left that broke off, so that they cannot fill the storage."""
+        for folder in sorted(self._broken):
+            with suppress(Exception):  # each file system has errors of its own
+                if not self._files.exists(self._at(name, "checkpoints", folder, META)):
+                    self._files.rm(self._at(name, "checkpoints", folder), recursive=True)
+                self._broken.discard(folder)
 
     def _upload(self, folder: Path, target: str) -> None:
         """Every file, the one by which a reader knows that the others are whole after them."""
@@ -190,9 +192,10 @@ class Storage:
         best = checkpoints.best([one for one in local if one.path.name in kept])
         for folder in kept[: -run_copy.KEPT]:
             if best is None or folder != best.path.name:
+                there = self._at(run.name, "checkpoints", folder)
                 with suppress(Exception):  # each file system has errors of its own
-                    self._files.rm_file(self._at(run.name, "checkpoints", folder, META))
-        self._clear(run.name)
+                    self._files.rm_file(f"{there}/{META}")
+                    self._files.rm(there, recursive=True)
 
     def _created(self, name: str, folder: str) -> float:
         """When the checkpoint in that folder was made, in seconds since 1970; 0 if it cannot be read."""

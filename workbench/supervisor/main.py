@@ -71,9 +71,19 @@ def _watch(supervisor: Supervisor, place: Place) -> None:
 
 def _end_once_deleted(supervisor: Supervisor, lock_descriptor: int) -> None:
     """End the run when its folder is deleted, since nobody could find its processes any more."""
-    while os.fstat(lock_descriptor).st_nlink or _is_there(supervisor.run):  # a folder that is moved keeps its files
+    missing = 0  # looks in a row: one may fall into a moment in which another process puts files in place
+    while missing < 2:
         time.sleep(_LOOK_S)
+        missing = missing + 1 if not _has_links(lock_descriptor) and not _is_there(supervisor.run) else 0
     supervisor.end(Outcome("stopped", "its folder was deleted", timeout_s=0))
+
+
+def _has_links(descriptor: int) -> bool:
+    """Whether the file is in a folder still, also one that was moved; False, too, where NFS calls it stale."""
+    try:
+        return os.fstat(descriptor).st_nlink > 0
+    except OSError:
+        return False
 
 
 def _is_there(run: RunDirectory) -> bool:
