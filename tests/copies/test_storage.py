@@ -505,6 +505,30 @@ def test_a_copy_that_fails_of_anything_is_said_once_and_tried_again(
     assert said == [f"the newest checkpoint was not copied to storage, and is tried again: {why}"]
 
 
+def test_a_supervisors_next_copy_removes_what_its_last_upload_left(
+    home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    url, put = f"file://{tmp_path}/kept", Storage._put
+
+    def breaks(self: Storage, path: Path, there: str) -> None:
+        if there.endswith(f"000000000100/{META}"):
+            raise OSError("the network is gone")
+        put(self, path, there)
+
+    monkeypatch.setattr(Storage, "_put", breaks)
+    monkeypatch.setattr(storing, "_EVERY_S", 0.01)
+    run, said = made(), []
+    save(run.checkpoints, frames=100)
+    copy = StoredCopy(run, url, on_failure=said.append)
+    try:
+        eventually(lambda: said, what="the upload broke off")
+        save(run.checkpoints, frames=200)
+        eventually(lambda: "pong/checkpoints/000000000200/meta.json" in files_of(url), what="the next one is there")
+    finally:
+        copy.close()
+    assert {path.split("/")[2] for path in files_of(url) if "/checkpoints/" in path} == {"000000000200"}
+
+
 @pytest.fixture
 def asked(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """The folders of storage that this process has listed; one below "away" cannot be reached."""

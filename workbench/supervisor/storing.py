@@ -28,6 +28,7 @@ class StoredCopy:
         self._run, self._url, self._on_failure = run, url, on_failure
         self._ended = threading.Event()
         self._said = ""
+        self._storage: Storage | None = None  # which knows what of its uploads broke off
         self._thread = threading.Thread(target=self._copy_on, name="storage", daemon=True)
         self._thread.start()
 
@@ -51,7 +52,8 @@ class StoredCopy:
     def _copies(self, *, last: bool) -> bool:
         """Whether the newest checkpoint is in storage now; if not, why is said once."""
         try:
-            Storage(self._url).keep(self._run)
+            self._storage = self._storage or Storage(self._url)
+            self._storage.keep(self._run)
             self._said = ""
         except Exception as error:  # SQLite and each file system have errors of their own; the thread outlives them
             why = f"{type(error).__name__}: {error}"
