@@ -211,14 +211,21 @@ def test_another_run_of_that_name_stays_as_it_is(url: str, home: Path) -> None:
         Storage(url).keep(other)
 
 
-def test_who_restores_a_copy_holds_it_and_whoever_held_it_copies_no_more(
-    url: str, home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def on_two_machines(
+    url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> tuple[RunDirectory, RunDirectory]:
+    """A run that trains, and the same one on a machine that has restored it from its copy."""
     first = made(state="running")
     save(first.checkpoints, frames=100)
     Storage(url).keep(first)
     monkeypatch.setenv("WORKBENCH_HOME", str(tmp_path / "second"))
-    second = rundir.find(storage.restored(f"{url}/pong"))
+    return first, rundir.find(storage.restored(f"{url}/pong"))
+
+
+def test_who_restores_a_copy_holds_it_and_whoever_held_it_copies_no_more(
+    url: str, home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    first, second = on_two_machines(url, tmp_path, monkeypatch)
     assert "s ago by a machine that had not ended it; should it still train there" in capsys.readouterr().out
     save(first.checkpoints, frames=200)
     assert Storage(url).keep(first) == 200, "until the other has a checkpoint"
@@ -244,15 +251,10 @@ def test_an_upload_of_the_machine_before_does_not_take_the_copy_back(
     url: str, home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It has asked whose the copy is, and writes run.json after the next machine has."""
-    first = made()
-    save(first.checkpoints, frames=100)
-    Storage(url).keep(first)
-    monkeypatch.setenv("WORKBENCH_HOME", str(tmp_path / "second"))
-    second = rundir.find(storage.restored(f"{url}/pong"))
+    first, second = on_two_machines(url, tmp_path, monkeypatch)
     save(second.checkpoints, frames=150)
     save(first.checkpoints, frames=200)
     with monkeypatch.context() as patch:
-        patch.setattr(run_copy, "check_same", lambda *_: Storage(url).keep(second) and None)
         upload = Storage._upload
 
         def uploaded(self: Storage, *arguments: Any) -> None:
@@ -273,11 +275,7 @@ def test_an_upload_of_the_machine_before_does_not_take_the_copy_back(
 def test_a_run_that_was_restored_long_ago_takes_no_copy_over_that_went_on_since(
     url: str, home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    first = made()
-    save(first.checkpoints, frames=100)
-    Storage(url).keep(first)
-    monkeypatch.setenv("WORKBENCH_HOME", str(tmp_path / "second"))
-    second = rundir.find(storage.restored(f"{url}/pong"))
+    first, second = on_two_machines(url, tmp_path, monkeypatch)
     save(second.checkpoints, frames=150)
     now = time.time()
     monkeypatch.setattr(run_copy.time, "time", lambda: now + LAST_COPY_S - 10)

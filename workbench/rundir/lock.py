@@ -142,28 +142,30 @@ def _open(path: Path, flags: int) -> int:
 
 def processes(run: RunDirectory, *entries: str) -> list[psutil.Process]:
     """Other processes of this user, here, that were started as one of `entries` of this run, such as _supervisor."""
-    found = []
-    for process in psutil.process_iter(["cmdline", "uids"]):
-        command, uids = process.info["cmdline"] or [], process.info["uids"]
-        if uids and uids.real == os.getuid() and command[1:4] == ["-P", "-m", "workbench"]:
-            entry, directory = (command[4:6] + ["", ""])[:2]
-            if entry in entries and directory == str(run.path) and process.pid != os.getpid():
-                found.append(process)
-    return found
+    return [process for process, entry, directory in _started()
+            if entry in entries and directory == str(run.path) and process.pid != os.getpid()]
 
 
 def moved_from(run: RunDirectory) -> Path | None:
     """From where the folder was moved of a run that lives: its supervisor has this lock open still."""
     mine = of_supervisor(run).resolve()
-    for process in psutil.process_iter(["cmdline"]):
-        command = process.info["cmdline"] or []
-        if command[1:5] == ["-P", "-m", "workbench", "_supervisor"]:
-            then = Path(*command[5:6])
-            with suppress(psutil.Error):  # it has ended, or is another user's
+    for process, entry, directory in _started():
+        if entry == "_supervisor":
+            then = Path(directory)
+            with suppress(psutil.Error):  # it has ended
                 holds_it = any(file.path == str(mine) for file in process.open_files())
                 if holds_it and (then / mine.name).resolve() != mine:
                     return then
     return None
+
+
+def _started() -> Iterator[tuple[psutil.Process, str, str]]:
+    """Processes of this user, here, that were started as `python -P -m workbench ENTRY DIRECTORY`, with these two."""
+    for process in psutil.process_iter(["cmdline", "uids"]):
+        command, uids = process.info["cmdline"] or [], process.info["uids"]
+        if uids and uids.real == os.getuid() and command[1:4] == ["-P", "-m", "workbench"]:
+            entry, directory = (command[4:6] + ["", ""])[:2]
+            yield process, entry, directory
 
 
 def check_left(new: RunDirectory) -> None:

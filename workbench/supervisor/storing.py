@@ -9,12 +9,12 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable
 
-from workbench.copies import run_copy
+from workbench.copies import LAST_COPY_S, run_copy
 from workbench.copies.storage import Storage
 from workbench.rundir import RunDirectory
 
 _EVERY_S = 5.0
-_LAST_S = 600.0  # for the last copy, where nothing takes the machine away
+_LAST_S = LAST_COPY_S - 60.0  # for the last copy, where nothing takes the machine away
 
 
 class StoredCopy:
