@@ -1,5 +1,6 @@
 """When a batch runs, and what is in it."""
 
+import socket
 import threading
 import time
 
@@ -60,6 +61,23 @@ def test_groups_are_never_split_and_none_is_lost():
         batcher.put(request(first, 5))
     batcher.put(request(15, 20))
     assert [sizes(batcher.next_batch()) for _ in range(4)] == [[5], [5], [5], [20]]
+
+
+def test_a_late_thread_finds_all_steps_of_a_connection_in_one_batch():
+    batcher = Batcher(max_batch=6, timeout_s=0)
+    batcher.expect(100)
+    actor, connection = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    with actor, connection:
+        def read() -> bool:
+            batcher.put(request(int(connection.recv(8)), 1))
+            return True
+
+        batcher.watch(connection, read)
+        for number in range(8):  # they wait in the socket, longer than a partial batch does
+            actor.send(b"%d" % number)
+        time.sleep(0.01)
+        assert len(batcher.next_batch()) == 6
+        assert len(batcher.next_batch()) == 2
 
 
 def test_nothing_runs_while_paused_and_all_of_it_afterwards():

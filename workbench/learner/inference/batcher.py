@@ -140,13 +140,19 @@ class Batcher:
             self._wake.send(b"!")
 
     def _receive(self, timeout_s: float | None) -> None:
-        """Read what has come, or comes within `timeout_s`; None: however long it takes."""
-        ready = self._selector.select(timeout_s)
+        """Read all that has come, up to a batch, or comes within `timeout_s`; None: however long it takes.
+
+        Each look reads one step of each connection, so one look would leave the batch of a late thread nearly empty.
+        """
+        while ready := self._selector.select(timeout_s):
+            for key, _ in ready:
+                if not key.data():
+                    self._selector.unregister(key.fileobj)
+                    cast(socket.socket, key.fileobj).close()
+            if self._size >= self.max_batch:
+                break
+            timeout_s = 0.0
         self._asleep = False
-        for key, _ in ready:
-            if not key.data():
-                self._selector.unregister(key.fileobj)
-                cast(socket.socket, key.fileobj).close()
 
     def _slept(self) -> bool:
         """Forget that this thread was woken."""
