@@ -22,7 +22,7 @@ from workbench.cli import reading_commands
 from workbench.cli.parser import APART, Parser, add_run_options, add_version
 from workbench.cli.reading_commands import attached
 from workbench.cli.sweep_commands import add_sweep_options, add_sweeps_options, parsed_space, sweeps, wait_for
-from workbench.cli.values import changes_of, json_or_text, option, pair, parse_number, parse_value
+from workbench.cli.values import changes_of, json_or_text, option, pair, parse_number
 from workbench.cli.wording import in_commands
 from workbench.config import settings
 from workbench.config.signatures import all_settings
@@ -210,7 +210,7 @@ def _started(args: argparse.Namespace, *, wait_ready: bool) -> Run:
 def _run_fields(args: argparse.Namespace) -> dict[str, Any]:
     """Arguments of `wb.launch`, from the options of `add_run_options`."""
     known = all_settings()
-    fields = {name: parse_value(setting, getattr(args, name)) for name, setting in known.items()
+    fields = {name: setting.typed(getattr(args, name)) for name, setting in known.items()
               if name not in APART and hasattr(args, name)}
     options = dict(map(pair, args.options))
     named = ("algorithm", "name", "network", "preset", "checkpoint", "demonstrations")
@@ -315,7 +315,7 @@ def _tune(args: argparse.Namespace) -> None:
 
 def _scale(args: argparse.Namespace) -> None:
     handle = attached(args.name)
-    before, actors = handle.config.actors, parse_value(all_settings()["actors"], args.actors.removeprefix("actors="))
+    before, actors = handle.config.actors, all_settings()["actors"].typed(args.actors.removeprefix("actors="))
     handle.scale(actors=actors)
     print(f"actors: {before} → {actors}")
 
@@ -443,7 +443,7 @@ def _recipe(args: argparse.Namespace) -> None:
     for name, text in map(pair, [word for word in args.words if "=" in word]):
         if name not in known:
             raise UnknownName.among("field of a cluster or of its run", name, known)
-        fields[name] = parse_value(known[name], text)
+        fields[name] = known[name].typed(text)
     print(recipe(args.kind, run=run.path if run else None, **fields), end="")
 
 

@@ -6,7 +6,6 @@ import argparse
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from workbench.cli.values import parse_value
 from workbench.config import Setting, unknown_field
 from workbench.config.signatures import all_settings
 from workbench.errors import InvalidInput, printable
@@ -61,8 +60,8 @@ def parsed_space(words: Sequence[str]) -> dict[str, Any]:
 def _values(setting: Setting, text: str) -> Any:
     if setting.kind in (int, float) and ":" in text:
         low, high, *scale = text.split(":")
-        return (parse_value(setting, low), parse_value(setting, high), *scale)
-    return [parse_value(setting, value) for value in text.split(",")]
+        return (setting.typed(low), setting.typed(high), *scale)
+    return [setting.typed(value) for value in text.split(",")]
 
 
 def wait_for(sweep: Sweep) -> None:

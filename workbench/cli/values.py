@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from workbench.config import ALGORITHMS, RunConfig, Setting, settings, unknown_field
 from workbench.config.run import LISTING
-from workbench.errors import InvalidInput, OutOfBounds, WorkbenchError
+from workbench.errors import InvalidInput, OutOfBounds
 from workbench.tables import typed_number
 
 
@@ -31,27 +31,6 @@ def _default(setting: Setting) -> str:
     if not by_algorithm or (len(by_algorithm) == len(known) and len(set(by_algorithm.values())) == 1):
         return str(setting.default)
     return ", ".join(f"{default} for {name}" for name, default in by_algorithm.items())
-
-
-def parse_value(setting: Setting, text: str) -> Any:
-    """`text` as the setting's type, within its bounds. Raises OutOfBounds."""
-    if setting.optional and text.lower() == "none":
-        return None
-    parse: Mapping[type, Callable[[str], Any]] = {
-        int: typed_number, float: typed_number, bool: _boolean, dict: json.loads}
-    try:
-        return setting.check(parse.get(setting.kind, str)(text))
-    except (ValueError, TypeError) as error:
-        if isinstance(error, WorkbenchError):
-            raise
-        raise setting.wrong_type(text) from None
-
-
-def _boolean(text: str) -> bool:
-    words = {"true": True, "yes": True, "1": True, "false": False, "no": False, "0": False}
-    if text.lower() not in words:
-        raise ValueError(text)
-    return words[text.lower()]
 
 
 def parse_number(name: str, text: str) -> float:
@@ -84,5 +63,5 @@ def changes_of(words: Sequence[str], config: RunConfig, remedy: str = LISTING) -
     for name, text in map(pair, words):
         if name not in known:
             raise unknown_field(name, known, remedy, algorithm=config.algorithm)
-        changes[name] = parse_value(known[name], text)
+        changes[name] = known[name].typed(text)
     return changes

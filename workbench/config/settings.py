@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import inspect
+import json
 import math
 import re
 import sys
@@ -13,11 +14,12 @@ from types import NoneType
 from typing import Any
 
 from workbench.errors import OutOfBounds, UnknownName, WrongType
-from workbench.tables import readable
+from workbench.tables import readable, typed_number
 
 GROUPS = ("learning", "exploration", "loss", "stop rules", "system")  # of live fields, in the order of tables
 _UNIT_IN_NAME = re.compile(r"_(s|ms|gb)$")
 _IN_WORDS = {bool: "True or False", int: "a whole number", float: "a number", str: "text", dict: "a dict"}
+_BOOLEANS = {"true": True, "yes": True, "1": True, "false": False, "no": False, "0": False}
 
 
 @dataclass(frozen=True)
@@ -81,6 +83,19 @@ class Setting:
         if self.kind is float and isinstance(value, int) and abs(value) > sys.float_info.max:
             raise OutOfBounds(f"{self.name}={str(value)[:20]}... is an integer too large for a number of type float.")
         return self.kind(value)
+
+    def typed(self, text: str) -> Any:
+        """The value that a person types, as on a command line: 1e7, 10 M, yes, none. Raises as `check` does."""
+        text = text.strip()
+        if self.optional and text.lower() in ("", "none"):
+            return None
+        read: dict[type, Callable[[str], Any]] = {
+            int: typed_number, float: typed_number, bool: lambda word: _BOOLEANS[word.lower()], dict: json.loads}
+        try:
+            value = read.get(self.kind, str)(text)
+        except (ValueError, KeyError):
+            raise self.wrong_type(text) from None
+        return self.check(value)
 
     def wrong_type(self, value: object) -> WrongType:
         """The error for a value of another type than the field's."""

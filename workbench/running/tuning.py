@@ -13,7 +13,8 @@ from types import NoneType
 from typing import Any
 
 from workbench.config import RunConfig
-from workbench.config.settings import in_groups
+from workbench.config.settings import Setting, in_groups
+from workbench.config.signatures import bounds_of
 from workbench.errors import InvalidInput
 from workbench.running.connection import COMMAND_S, Control
 from workbench.tables import Columns, Table, brief, shown
@@ -23,21 +24,10 @@ _KINDS = ("tune", "scale")
 
 
 @dataclass(frozen=True)
-class Hyperparameter:
-    """One field that `tune` can change while the run learns."""
+class Hyperparameter(Setting):
+    """One field that `tune` can change while the run learns, with its present `value`."""
 
-    name: str
-    value: Any
-    default: Any
-    low: float | None
-    high: float | None
-    unit: str
-    scale: str
-    help: str
-    choices: tuple[str, ...] = ()
-    optional: bool = False
-    kind: str = "float"
-    group: str = ""
+    value: Any = None
 
 
 _HYPERPARAMETER_COLUMNS: Columns = {
@@ -45,30 +35,16 @@ _HYPERPARAMETER_COLUMNS: Columns = {
     "group": lambda row: row.group,
     "value": lambda row: shown(row.value),
     "default": lambda row: shown(row.default),
-    "bounds": lambda row: _bounds(row),
-    "unit": lambda row: row.unit,
+    "bounds": lambda row: bounds_of(row),
     "what it is": lambda row: row.help,
 }
 
 
 def hyperparameters(config: RunConfig) -> Table[Hyperparameter]:
     """The live fields of a configuration with their present values, by group."""
-    rows = [
-        Hyperparameter(
-            name, config.value(name), setting.default, setting.low, setting.high, setting.unit, setting.scale,
-            setting.help, setting.choices, setting.optional, setting.kind.__name__, group,
-        )
-        for group, fields in in_groups(config.all_settings()).items() for name, setting in fields.items()
-    ]  # fmt: skip
+    rows = [Hyperparameter(**vars(setting) | {"group": group}, value=config.value(name))
+            for group, fields in in_groups(config.all_settings()).items() for name, setting in fields.items()]
     return Table(rows, _HYPERPARAMETER_COLUMNS, empty="no live fields")
-
-
-def _bounds(row: Hyperparameter) -> str:
-    if row.kind == "bool":
-        return "True | False"
-    if row.low is None or row.high is None:
-        return " | ".join(row.choices)
-    return f"{shown(row.low)} to {shown(row.high)}"
 
 
 @dataclass(frozen=True)

@@ -17,7 +17,7 @@ import ipywidgets
 
 from workbench.config import Setting
 from workbench.errors import OutOfBounds
-from workbench.tables import shown, typed_number
+from workbench.tables import shown
 from workbench.widgets.kernel.message_line import message_line
 
 OnRequest = Callable[[str, Any], None]  # gets a field's name and the requested value; must return at once
@@ -171,9 +171,11 @@ class FieldControl:
             self._mirror()
 
     def _entered(self, text: str | bool) -> Any:
-        """The value of what was typed; an empty field stands for the value in force."""
-        empty = isinstance(text, str) and not text.strip() and self.setting.kind is not str
-        return self.value if empty and not self.setting.optional else parsed(self.setting, text)
+        """The value of what was typed or ticked; an empty field stands for the value in force."""
+        if isinstance(text, bool):
+            return text
+        empty = not text.strip() and self.setting.kind is not str
+        return self.value if empty and not self.setting.optional else self.setting.typed(text)
 
     def _committed(self, _: Any, content: dict[str, Any], __: Any) -> None:
         if content.get("event") == "submit":
@@ -210,20 +212,6 @@ def description(setting: Setting) -> str:
 def as_text(value: Any) -> str:
     """A value as the field shows it."""
     return "none" if value is None else shown(value)
-
-
-def parsed(setting: Setting, text: str | bool) -> Any:
-    """The value that was typed or ticked. Raises OutOfBounds for text that is no value, or for one out of bounds."""
-    if isinstance(text, bool):
-        return setting.check(text)
-    text = text.strip()
-    if setting.optional and text.lower() in ("", "none"):
-        return None
-    try:
-        value = typed_number(text) if setting.kind in (int, float) else text
-    except ValueError:
-        raise OutOfBounds(f"{setting.name}={text!r} is not a number. Type one, such as {setting.default!r}.") from None
-    return setting.check(value)
 
 
 def lowest(slider: Any) -> float:
