@@ -12,6 +12,7 @@ import yaml
 import workbench as wb
 from workbench import rundir
 from workbench.cli import commands
+from workbench.cli.run_commands import run_fields
 from workbench.config import RunConfig
 from workbench.errors import InvalidInput, OutOfBounds, RunNotFound, UnknownName
 from workbench.planning.recipes import KINDS
@@ -34,7 +35,7 @@ def launched(text: str) -> RunConfig:
     line = next(line for line in joined.splitlines() if re.search(r"workbench (train|launch) ", line))
     words = shlex.split(line[re.search(r"workbench (train|launch) ", line).start():])
     args = commands.build_parser().parse_args(words[1:])
-    fields = commands._run_fields(args)
+    fields = run_fields(args)
     named = {name: fields.pop(name) for name in ("name", "checkpoint", "demonstrations")}
     assert named["name"] and not named["checkpoint"]
     return checked_config(args.environment, fields.pop("algorithm"), fields.pop("network"), fields.pop("preset"), (),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, NoReturn
 
 from workbench import __version__
@@ -39,6 +39,40 @@ def _nearest_option(word: str, options: Iterable[str]) -> str:
     synonyms = {word: [field.strip("_") for field in fields] for word, fields in SYNONYMS.items()}
     hint = nearest(word.lstrip("-").replace("-", "_"), names, synonyms)
     return re.sub(r"'(\w+)'", lambda found: repr(option(found[1])), hint)
+
+
+Command = Callable[[argparse.Namespace], int | None]  # returns the exit code; None: 0
+Argument = Callable[[argparse.ArgumentParser], object]  # adds itself to the parser of a command
+
+
+def argument(*names: str, **fields: Any) -> Argument:
+    """An argument of a command, as `add_argument` of argparse takes it."""
+    return lambda parser: parser.add_argument(*names, **fields)
+
+
+OF_RUN = argument("name", help="name or directory of the run")
+
+
+class Commands:
+    """The commands of a file, in its order. It decorates the function of each with name, help and arguments."""
+
+    def __init__(self) -> None:
+        self._all: list[tuple[str, str, Command, tuple[Argument, ...]]] = []
+
+    def __call__(self, name: str, help: str, *arguments: Argument) -> Callable[[Command], Command]:
+        def decorate(function: Command) -> Command:
+            self._all.append((name, help, function, arguments))
+            return function
+
+        return decorate
+
+    def add_to(self, subparsers: Any) -> None:
+        """Add a parser for each of them."""
+        for name, help, function, arguments in self._all:
+            parser = subparsers.add_parser(name, help=help, description=help)
+            parser.set_defaults(command=function, parser=parser)
+            for add in arguments:
+                add(parser)
 
 
 class Parser(argparse.ArgumentParser):

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from workbench.cli.parser import Commands, add_run_options
+from workbench.cli.run_commands import run_fields
 from workbench.config import Setting, unknown_field
 from workbench.config.signatures import all_settings
 from workbench.errors import InvalidInput, printable
@@ -13,10 +16,11 @@ from workbench.errors import InvalidInput, printable
 if TYPE_CHECKING:
     from workbench.sweeping.handle import Sweep
 
+command = Commands()
 _FORMS = "LOW:HIGH, LOW:HIGH:log, LOW:HIGH:linear, or choices such as adam,rmsprop"
 
 
-def add_sweep_options(parser: argparse.ArgumentParser) -> None:
+def _sweep_options(parser: argparse.ArgumentParser) -> None:
     """Options of `sweep` that are not those of its runs."""
     parser.add_argument("--space", action="append", default=[], metavar="FIELD=VALUES",
                         help=f"what to search, {_FORMS}; may be given several times (default: the algorithm's own)")
@@ -31,7 +35,7 @@ def add_sweep_options(parser: argparse.ArgumentParser) -> None:
                                                             "running")
 
 
-def add_sweeps_options(parser: argparse.ArgumentParser) -> None:
+def _sweeps_options(parser: argparse.ArgumentParser) -> None:
     """Options of `sweeps`."""
     parser.add_argument("sweep", nargs="?", metavar="name", help="of a sweep, to list its trials; default: list all "
                                                                  "sweeps")
@@ -64,7 +68,21 @@ def _values(setting: Setting, text: str) -> Any:
     return [setting.typed(value) for value in text.split(",")]
 
 
-def wait_for(sweep: Sweep) -> None:
+@command("sweep", "search for good hyperparameters in the background and print the sweep's name",
+         partial(add_run_options, of="sweep", such_as="pong-vtrace-sweep-1"), _sweep_options)
+def _sweep(args: argparse.Namespace) -> None:
+    from workbench.sweeping.sweep import sweep as start
+
+    named = ("trials", "parallel", "metric", "goal", "sampler", "pruner", "generations")
+    how = {name: getattr(args, name) for name in named}
+    handle = start(args.environment, space=parsed_space(args.space) or None, **how, **run_fields(args))
+    if args.wait:
+        _wait_for(handle)
+    else:
+        print(handle.name)
+
+
+def _wait_for(sweep: Sweep) -> None:
     """Show the progress of a sweep until it ends, and print its result. An interrupt leaves it running."""
     try:
         print(f"{sweep.name}: {sweep.wait(progress=True).line()}")
@@ -75,8 +93,8 @@ def wait_for(sweep: Sweep) -> None:
         print(" ".join(f"{name}={value}" for name, value in sweep.best_fields.items()))
 
 
-def sweeps(args: argparse.Namespace) -> None:
-    """List sweeps, or the trials of one; stop, resume or delete it."""
+@command("sweeps", "list all sweeps, or the trials of one; stop, resume or delete it", _sweeps_options)
+def _sweeps(args: argparse.Namespace) -> None:
     from workbench.sweeping import sweep
 
     if args.runs and not args.delete:

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from workbench.config import ALGORITHMS, RunConfig, Setting, settings, unknown_field
 from workbench.config.run import LISTING
 from workbench.errors import InvalidInput, OutOfBounds
 from workbench.tables import typed_number
+
+if TYPE_CHECKING:
+    from workbench.running.handle import Run
 
 
 def option(name: str) -> str:
@@ -65,3 +68,10 @@ def changes_of(words: Sequence[str], config: RunConfig, remedy: str = LISTING) -
             raise unknown_field(name, known, remedy, algorithm=config.algorithm)
         changes[name] = known[name].typed(text)
     return changes
+
+
+def attached(name: str) -> Run:
+    """The handle of a run."""
+    from workbench.running.handle import attach
+
+    return attach(name)

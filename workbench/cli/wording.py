@@ -6,9 +6,11 @@ same; a call without one, such as wb.play(...), stays as it is.
 
 from __future__ import annotations
 
+import argparse
 import ast
 import re
 import shlex
+import sys
 
 # Placeholders: the run, sweep or environment of the call, its keyword arguments as fields, values, options or flags.
 COMMANDS = {
@@ -52,6 +54,11 @@ def in_commands(message: str, run: str | None = None) -> str:
     """
     lines = message.splitlines(keepends=True)
     return "".join(line if line.startswith("  ") else _line_in_commands(line, run) for line in lines)
+
+
+def say(args: argparse.Namespace, message: object, *, error: bool = False) -> None:
+    """Print a message that may name Python calls, in the words of the command line."""
+    print(in_commands(str(message), getattr(args, "name", None)), file=sys.stderr if error else None)
 
 
 def _line_in_commands(line: str, run: str | None) -> str:
