@@ -36,6 +36,7 @@ from workbench.errors import (
 )
 from workbench.metrics import MetricsWriter
 from workbench.rundir import RunDirectory, lock
+from workbench.running import starting
 from workbench.supervisor import storing
 from workbench.supervisor.storing import StoredCopy
 
@@ -290,6 +291,41 @@ def test_a_run_that_was_restored_long_ago_takes_no_copy_over_that_went_on_since(
     assert Storage(url).keep(first) == 300
 
 
+def test_a_clock_that_was_ahead_on_the_machine_before_stops_no_copy(
+    url: str, home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    real = time.time
+    with monkeypatch.context() as fast:
+        fast.setattr(time, "time", lambda: real() + 3600)
+        run = made()
+        for frames in (100, 200):
+            save(run.checkpoints, frames=frames)
+            assert Storage(url).keep(run) == frames
+    shutil.rmtree(run.path)
+    assert storage.restored(f"{url}/pong") == "pong"
+    for frames in (300, 400):
+        save(run.checkpoints, frames=frames)
+        assert Storage(url).keep(run) == frames
+    shutil.rmtree(run.path)
+    assert storage.restored(f"{url}/pong") == "pong"
+    assert checkpoints.newest(run.checkpoints).frames == 400
+
+
+def test_a_run_without_a_checkpoint_never_begins_anew_in_place_of_its_copy(url: str, home: Path, tmp_path: Path) -> None:
+    run, drive = made(), tmp_path / "drive"
+    save(run.checkpoints, frames=100)
+    assert Storage(url).keep(run) == 100 and run_copy.copy(run, drive) == 100
+    starting.check_storage(run, url)
+    shutil.rmtree(run.checkpoints)
+    for go_on in (lambda: storage.restored(f"{url}/pong"), lambda: starting.check_storage(run, url),
+                  lambda: run_copy.restored("pong", drive)):
+        with pytest.raises(StorageFailed, match=r"would begin at 0 frames.*delete\(\)"):
+            go_on()
+    shutil.rmtree(run.path)
+    assert storage.restored(f"{url}/pong") == "pong"
+    starting.check_storage(made("new"), url)  # of which nothing is there
+
+
 def test_each_copy_of_a_run_goes_on_after_it_was_restored_from_one(url: str, home: Path, tmp_path: Path) -> None:
     run, other = made(), f"file://{tmp_path}/other"
     save(run.checkpoints, frames=100)
@@ -477,6 +513,26 @@ def test_a_checkpoint_that_storage_does_not_delete_keeps_no_newer_one_away(
         assert Storage(f"file://{tmp_path}/kept").keep(run) == frames
 
 
+@pytest.mark.parametrize("wrong", ["a read fails", "the clock of the machine before was fast"])
+def test_a_checkpoint_that_was_copied_just_now_stays(
+    home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, wrong: str
+) -> None:
+    run, kept = made(), Storage(f"file://{tmp_path}/kept")
+    for frames in (100, 200):
+        save(run.checkpoints, frames=frames)
+        assert kept.keep(run) == frames
+    if wrong == "a read fails":
+        def fail(self: object, path: str, **_: object) -> bytes:
+            raise OSError(5, "Input/output error", path)
+
+        monkeypatch.setattr(LocalFileSystem, "cat_file", fail)
+    else:
+        monkeypatch.setattr(Storage, "_created", lambda self, name, folder: -float(folder.split("-")[0]))
+    third = save(run.checkpoints, frames=300)
+    assert kept.keep(run) == 300
+    assert (tmp_path / "kept" / "pong" / "checkpoints" / third.path.name / META).exists()
+
+
 @pytest.mark.parametrize("error", [sqlite3.OperationalError("database or disk is full"), Refused("objects are locked")],
                          ids=["SQLite", "file system"])
 def test_a_copy_that_fails_of_anything_is_said_once_and_tried_again(
@@ -579,6 +635,7 @@ def test_the_url_of_another_run_never_stands_for_the_run_of_that_name_that_is_he
     with pytest.raises(RunNotFound, match="there is no run 'pong' at"):
         storage.restored(f"file://{tmp_path}/empty/pong")
     ours.write(created=7.0)
+    save(ours.checkpoints, frames=100)
     assert storage.restored(f"{url}/pong") == "pong", "the same run, which was copied there"
 
 

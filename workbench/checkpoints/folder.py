@@ -79,7 +79,7 @@ def copy(
         for group in groups:
             _link(source, file_of(group), hidden)
         files = {file_of(group): source.files[file_of(group)] for group in groups}
-        return encoded_meta(plain, files=files, requested=False, created=_after_newest(folder))
+        return encoded_meta(plain, files=files, requested=False, created=max(source.created, _after_newest(folder)))
 
     return _new_checkpoint(folder, source.frames, fill, copied_from=source.path)
 

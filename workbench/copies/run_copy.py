@@ -70,7 +70,7 @@ def copy(run: RunDirectory, folder: Path) -> int | None:
         (target / "trackers").mkdir(exist_ok=True)
         _write(target / "trackers" / name, _as_json(place))
     _copy_metrics(run.metrics, target / "metrics.sqlite")
-    _prune(target / "checkpoints")
+    _prune(target / "checkpoints", newest.path.name)
     return newest.frames
 
 
@@ -100,6 +100,13 @@ def check_same(run: RunDirectory, record: Mapping[str, Any] | None, there: str) 
                             f"copy of the one here, name another folder, or fork it under another name: "
                             f"wb.attach({run.name!r}).fork(...). To go on with the one there, move the one here to the "
                             f"trash first: wb.attach({run.name!r}).delete().")
+
+
+def behind(run: RunDirectory, there: str, again: str) -> StorageFailed:
+    """The error for a run without a checkpoint here, of which `there` has some; the call `again` brings those here."""
+    return StorageFailed(f"{run.name} has no checkpoint here and would begin at 0 frames, and {there} has some. To go "
+                         f"on with those, move the one here to the trash, wb.attach({run.name!r}).delete(), and then "
+                         f"call {again}.")
 
 
 def _record(copied: Path) -> dict[str, Any] | None:
@@ -187,11 +194,11 @@ def _copy_metrics(metrics: Path, target: Path) -> None:
         _write(target, beside.read_bytes())
 
 
-def _prune(folder: Path) -> None:
+def _prune(folder: Path, newest: str) -> None:
     every = checkpoints.every(folder)
     best = checkpoints.best(every)  # it was the newest one when it was written
     for checkpoint in every[:-KEPT]:
-        if checkpoint != best:
+        if checkpoint != best and checkpoint.path.name != newest:
             shutil.rmtree(checkpoint.path, ignore_errors=True)
 
 
@@ -213,7 +220,10 @@ def restored(name: str, folder: str | Path | None = None, *, trust_code: bool = 
     folder = folder or os.environ.get("WORKBENCH_MIRROR")
     if is_here(name):
         if folder:
-            check_same(rundir.find(name), _record(_absolute(folder) / name), f"{folder}/{name}")
+            run, copied_run = rundir.find(name), RunDirectory(_absolute(folder) / name)
+            check_same(run, _record(copied_run.path), f"{folder}/{name}")
+            if not checkpoints.every(run.checkpoints) and checkpoints.every(copied_run.checkpoints):
+                raise behind(run, f"{folder}/{name}", f"colab.restored({name!r})")
         return name
     source = _copied_run(name, folder)
     newest, errors = checkpoints.newest_good(source.checkpoints, replay=False)
@@ -224,7 +234,8 @@ def restored(name: str, folder: str | Path | None = None, *, trust_code: bool = 
     copied = source.read()
     record = {key: value for key, value in copied.items() if key != "name"}
     marks = [*copied.get("holders", [])[-_MARKS:], secrets.token_hex(8)]
-    record |= {"supervisor_pid": None, "mirrored": time.time(), "holders": marks}
+    now = max(time.time(), copied.get("mirrored", 0.0))  # the clock of that machine may be ahead
+    record |= {"supervisor_pid": None, "mirrored": now, "holders": marks}
 
     def fill(run: RunDirectory) -> None:
         best = checkpoints.best(checkpoints.every(source.checkpoints))

@@ -73,6 +73,19 @@ class Storage:
         run or machine."""
         run_copy.check_same(run, self._record(run.name), f"{self.url}/{run.name}")
 
+    def check_not_ahead(self, run: RunDirectory) -> None:
+        """Raises StorageFailed if the run has no checkpoint here, and some there: it would begin at 0 frames, and copy
+        that in their place. Nothing where storage cannot be asked now."""
+        if checkpoints.every(run.checkpoints):
+            return
+        try:
+            self.check_free(run)
+            kept = self._whole(run.name)
+        except StorageFailed:
+            return
+        if kept:
+            raise run_copy.behind(run, f"{self.url}/{run.name}", f"wb.resume('{self.url}/{run.name}')")
+
     def keep(self, run: RunDirectory) -> int | None:
         """Copy the run's newest good checkpoint, and all that belongs to it. Returns its frames; None if it was there.
 
@@ -83,12 +96,14 @@ class Storage:
             return None
         self.check_free(run)
         with tempfile.TemporaryDirectory(prefix="rl-workbench-") as staging:
-            frames = run_copy.copy(run, Path(staging))
+            if (frames := run_copy.copy(run, Path(staging))) is None:
+                return None
             self._clear(run.name)
-            self._broken.add(newest.path.name)
+            (copied,) = [one.path.name for one in checkpoints.every(Path(staging) / run.name / "checkpoints")]
+            self._broken.add(copied)
             self._upload(Path(staging) / run.name, self._at(run.name))
-            self._broken.discard(newest.path.name)
-        self._prune(run)
+            self._broken.discard(copied)
+        self._prune(run, copied)
         return frames
 
     @contextmanager
@@ -160,9 +175,12 @@ class Storage:
     def _clear(self, name: str) -> None:
         """Delete what uploads of this object have left that broke off, so that they cannot fill the storage."""
         for folder in sorted(self._broken):
+            there = self._at(name, "checkpoints", folder)
             with suppress(Exception):  # each file system has errors of its own
-                if not self._files.exists(self._at(name, "checkpoints", folder, META)):
-                    self._files.rm(self._at(name, "checkpoints", folder), recursive=True)
+                try:
+                    self._files.info(f"{there}/{META}")  # its `exists` may take any error for a file that is gone
+                except FileNotFoundError:
+                    self._files.rm(there, recursive=True)
                 self._broken.discard(folder)
 
     def _upload(self, folder: Path, target: str) -> None:
@@ -184,10 +202,14 @@ class Storage:
         self._files.put_file(str(path), beside)
         Path(beside).replace(there)
 
-    def _prune(self, run: RunDirectory) -> None:
+    def _prune(self, run: RunDirectory, newest: str) -> None:
         """Delete all but the newest checkpoints and the best one: the file by which they count as whole, then the
-        others."""
-        kept = sorted(self._whole(run.name), key=lambda folder: self._created(run.name, folder))
+        others. `newest` was copied now, whatever the clock of a machine before this one says."""
+        try:
+            older = sorted(self._whole(run.name) - {newest}, key=lambda folder: self._created(run.name, folder))
+        except Exception:  # each file system has errors of its own; what cannot be read now is no older for it
+            return
+        kept = [*older, newest]
         local = checkpoints.every(run.checkpoints)
         best = checkpoints.best([one for one in local if one.path.name in kept])
         for folder in kept[: -run_copy.KEPT]:
@@ -195,12 +217,15 @@ class Storage:
                 there = self._at(run.name, "checkpoints", folder)
                 with suppress(Exception):  # each file system has errors of its own
                     self._files.rm_file(f"{there}/{META}")
+                    self._broken.add(folder)
                     self._files.rm(there, recursive=True)
+                    self._broken.discard(folder)
 
     def _created(self, name: str, folder: str) -> float:
-        """When the checkpoint in that folder was made, in seconds since 1970; 0 if it cannot be read."""
-        with suppress(Exception):  # each file system has errors of its own, and what lies there may be anybody's
-            return float(json.loads(self._files.cat_file(self._at(name, "checkpoints", folder, META)))["created"])
+        """When the checkpoint in that folder was made, in seconds since 1970; 0 if it says no time."""
+        text = self._files.cat_file(self._at(name, "checkpoints", folder, META))
+        with suppress(ValueError, KeyError, TypeError):  # what lies there may be anybody's
+            return float(json.loads(text)["created"])
         return 0.0
 
     @contextmanager
@@ -228,6 +253,7 @@ def restored(url: str, *, trust_code: bool = False) -> str:
     storage = Storage(folder)
     if run_copy.is_here(name):
         storage.check_copy(rundir.find(name))
+        storage.check_not_ahead(rundir.find(name))
         return name
     with storage.brought() as into:
         storage.fetch(name, into)

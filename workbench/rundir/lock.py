@@ -24,7 +24,7 @@ from workbench.rundir.files import without_locks
 
 LOOK_S = 0.3  # a check whether a run or a sweep is alive holds its lock for an instant
 ORPHANS_LIVE_S = 10.0  # children of a dead supervisor, which hold its lock, end themselves within this time
-LAST_MOMENTS_S = 15.0  # a supervisor whose run was deleted ends it within this time
+LAST_MOMENTS_S = 30.0  # a supervisor whose run was deleted ends it within this time
 LEASE_S = 120.0  # NFSv4 keeps the locks of a lost machine for a lease: 90 s on Linux (Documentation/filesystems/nfs)
 
 _RETRY_S = 0.05
@@ -142,8 +142,9 @@ def _open(path: Path, flags: int) -> int:
 
 def processes(run: RunDirectory, *entries: str) -> list[psutil.Process]:
     """Other processes of this user, here, that were started as one of `entries` of this run, such as _supervisor."""
+    path = os.path.realpath(run.path)  # a home may be called by another path there, through a link
     return [process for process, entry, directory in _started()
-            if entry in entries and directory == str(run.path) and process.pid != os.getpid()]
+            if entry in entries and os.path.realpath(directory) == path and process.pid != os.getpid()]
 
 
 def moved_from(run: RunDirectory) -> Path | None:

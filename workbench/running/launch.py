@@ -32,11 +32,11 @@ from workbench.running.starting import (
     begun,
     check_goes_on,
     check_parent,
+    check_storage,
     checked_config,
     created,
     moved_to,
     new_record,
-    note_outage,
     started,
     stem_for,
     with_algorithm,
@@ -226,7 +226,7 @@ def _checked_to_go_on(
     sealed.check(directory.opponent.code, trust_code=trust_code)
     make_private(directory.logs)  # an archive may lack empty folders
     launchers.checked(place, config)
-    note_outage(directory, config.storage)
+    check_storage(directory, config.storage)
 
     def prepare() -> None:
         try:

@@ -279,14 +279,19 @@ def names_in_storage(url: str) -> list[str]:
     return Storage(url).names()
 
 
-def note_outage(directory: RunDirectory, url: str) -> None:
-    """Say it if a run that is here cannot be copied to its storage now: its supervisor tries again."""
+def check_storage(directory: RunDirectory, url: str) -> None:
+    """Say it if a run that is here cannot be copied to its storage now: its supervisor tries again.
+
+    Raises StorageFailed if checkpoints of it are there, and none is here.
+    """
     if not url:
         return
     from workbench.copies.storage import Storage
 
+    storage = Storage(url)
+    storage.check_not_ahead(directory)
     try:
-        Storage(url).check_free(directory)
+        storage.check_free(directory)
     except StorageFailed as error:
         notify(f"{directory.name} goes on without its copy: {error}")
 

@@ -145,6 +145,7 @@ class Batcher:
         Each look reads one step of each connection, so one look would leave the batch of a late thread nearly empty.
         """
         while ready := self._selector.select(timeout_s):
+            self._asleep = False
             for key, _ in ready:
                 if not key.data():
                     self._selector.unregister(key.fileobj)
