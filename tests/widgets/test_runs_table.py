@@ -55,9 +55,9 @@ def test_a_run_that_trains_shows_its_speeds_and_what_can_be_done(shown: RunsTabl
         shown.refresh()
         row = rows(shown)["pong"]
         assert (row["state"], row["frames_per_second"], row["steps_per_second"]) == ("training", 5000.0, 1250.0)
-        assert row["actions"] == ["attach", "stop"]
+        assert row["actions"] == ["show", "stop"]
     shown.refresh()
-    assert rows(shown)["pong"]["actions"] == ["attach", "resume", "delete"]
+    assert rows(shown)["pong"]["actions"] == ["show", "resume", "delete"]
 
 
 def test_a_run_that_trains_and_stands_still_has_no_speed_of_zero(shown: RunsTable) -> None:
@@ -100,7 +100,7 @@ def test_a_closed_table_leaves_nothing_in_the_browser(shown: RunsTable) -> None:
     VegaLib.shared()  # which all charts of a kernel share, and which stays
     before = set(open_models)
     table = RunsTable(STATIC)
-    table.table.act("pong", "attach")
+    table.table.act("pong", "show")
     eventually(lambda: table.panel is not None and not rows(table)["pong"].get("busy"))
     table.close()
     assert set(open_models) == before
@@ -116,19 +116,19 @@ def test_runs_come_and_go(shown: RunsTable) -> None:
 
 
 def test_attach_shows_the_panel_below_and_detach_takes_it_away(shown: RunsTable) -> None:
-    shown.table.act("pong", "attach")
-    eventually(lambda: shown.panel is not None and rows(shown)["pong"]["actions"][0] == "detach")
+    shown.table.act("pong", "show")
+    eventually(lambda: shown.panel is not None and rows(shown)["pong"]["actions"][0] == "hide")
     panel = shown.panel
     assert panel is not None and shown.view.children[1].children == (panel.view,)
-    shown.table.act("replayed", "attach")
-    eventually(lambda: shown.panel not in (panel, None) and rows(shown)["pong"]["actions"][0] == "attach")
-    shown.table.act("replayed", "detach")
+    shown.table.act("replayed", "show")
+    eventually(lambda: shown.panel not in (panel, None) and rows(shown)["pong"]["actions"][0] == "show")
+    shown.table.act("replayed", "hide")
     eventually(lambda: shown.panel is None)
     assert shown.view.children[1].children == ()
 
 
 def test_delete_says_where_the_run_is(shown: RunsTable, home: Path) -> None:
-    shown.table.act("pong", "attach")
+    shown.table.act("pong", "show")
     eventually(lambda: shown.panel is not None and "busy" not in rows(shown)["pong"])
     shown.table.act("pong", "delete")
     eventually(lambda: "pong" not in rows(shown))
@@ -216,11 +216,11 @@ def test_stop_and_resume_act_on_a_run_that_trains(home: Path) -> None:
     run = wb.launch("CartPole-v1", name="steered", total_frames=10**9, progress=False, **{**SMALL, "actors": 1})
     table = RunsTable(STATIC)
     try:
-        assert rows(table)["steered"]["actions"] == ["attach", "stop"]
+        assert rows(table)["steered"]["actions"] == ["show", "stop"]
         run.pause()
         table.refresh()
         eventually(lambda: table.refresh() or rows(table)["steered"]["state"] == "paused")
-        assert rows(table)["steered"]["actions"] == ["attach", "resume", "stop"]
+        assert rows(table)["steered"]["actions"] == ["show", "resume", "stop"]
         table.table.act("steered", "resume")
         eventually(lambda: run.state == "training" and table.table.said == "steered goes on")
         table.table.act("steered", "stop")
@@ -230,6 +230,6 @@ def test_stop_and_resume_act_on_a_run_that_trains(home: Path) -> None:
         table.table.act("steered", "resume")
         eventually(lambda: table.table.said.startswith("steered trains again, from"))
         assert wb.attach("steered").state == "training"
-        assert rows(table)["steered"]["actions"] == ["attach", "stop"]
+        assert rows(table)["steered"]["actions"] == ["show", "stop"]
     finally:
         table.close()

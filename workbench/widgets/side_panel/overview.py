@@ -26,9 +26,7 @@ from workbench.sweeping import sweep_folder
 from workbench.sweeping.handle import GOING_ON, Sweep
 from workbench.sweeping.sweep_folder import SweepFolder
 from workbench.tables import as_json
-from workbench.widgets.views.run_rows import POSSIBLE, curve, stamp
-
-Row = dict[str, Any]
+from workbench.widgets.views.run_rows import POSSIBLE, Row, curve, read, stamp
 
 PERIOD_S = 1.5
 SHARE = 0.01  # of a core that looks may take
@@ -86,8 +84,8 @@ class Overview:
         folders, broken = sweep_folder.listed()
         chosen, searches = [*directories, *damaged][:MOST_ROWS], [*folders, *broken][:MOST_ROWS]
         self._events = {directory: self._events.get(directory) or _Events(directory) for directory in chosen}
-        self._runs = _read(chosen, self._runs, stamp, lambda directory: _run_row(directory, self._events[directory]))
-        self._sweeps = _read(searches, self._sweeps, _sweep_stamp, _sweep_row)
+        self._runs = read(chosen, self._runs, stamp, lambda run: _row(run, _run_row, self._events[run]))
+        self._sweeps = read(searches, self._sweeps, _sweep_stamp, lambda sweep: _row(sweep, _sweep_row))
         left_out = len(directories) + len(damaged) - len(chosen) + len(folders) + len(broken) - len(searches)
         return _answer([row for _, row in self._runs.values()], [row for _, row in self._sweeps.values()], left_out)
 
@@ -135,26 +133,16 @@ def _answer(runs: list[Row], sweeps: list[Row], left_out: int) -> dict[str, Any]
     return {"home": str(rundir.home()), "runs": runs, "sweeps": sweeps, "left_out": left_out}
 
 
-def _read(
-    folders: list[Any], before: Mapping[Any, tuple[Any, Row]], stamp_of: Callable[[Any], Any],
-    row_of: Callable[[Any], Row],
-) -> dict[Any, tuple[Any, Row]]:
-    """Stamp and row of each folder that is still there; a row whose stamp is the same is not read again."""
-    rows = {}
-    for folder in folders:
-        mark = stamp_of(folder)
-        if mark is not None and folder in before and before[folder][0] == mark:
-            rows[folder] = before[folder]
-            continue
-        try:
-            check_name(folder.name)  # an archive, or another program, may have made a folder of any name
-            rows[folder] = (mark, as_json(row_of(folder)))
-        except RunNotFound:
-            continue
-        except Exception as error:  # one damaged run must not hide the others
-            rows[folder] = (mark, {"name": printable(folder.name), "state": "damaged", "problem": _sentence(error),
-                                   "actions": []})
-    return rows
+def _row(folder: Any, row_of: Callable[..., Row], *more: Any) -> Row | None:
+    """The row of a run or a sweep; None if it is gone."""
+    try:
+        check_name(folder.name)  # an archive, or another program, may have made a folder of any name
+        row: Row = as_json(row_of(folder, *more))
+        return row
+    except RunNotFound:
+        return None
+    except Exception as error:  # one damaged run must not hide the others
+        return {"name": printable(folder.name), "state": "damaged", "problem": _sentence(error), "actions": []}
 
 
 def _run_row(directory: RunDirectory, events: _Events) -> Row:

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import threading
 from abc import abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from contextlib import closing
 from typing import Any, ClassVar
 
 import ipywidgets
 
+from workbench import rundir
+from workbench.rundir import RunDirectory
 from workbench.running.handle import Run
 from workbench.widgets.kernel.followed import FollowedView
 from workbench.widgets.panel.panel import RunPanel
@@ -16,7 +19,7 @@ from workbench.widgets.views.table import RowTable
 
 
 class FollowedTable(FollowedView):
-    """A subclass makes its parts, then calls `_lay_out`.
+    """A subclass makes its parts, then calls `_lay_out`; the `on_action` of its table is `_do`.
 
     Attributes:
         table: its rows are keyed by the names of runs.
@@ -32,6 +35,8 @@ class FollowedTable(FollowedView):
         self._run: Run | None = None
         self._lock = threading.RLock()
         self._place = ipywidgets.VBox()
+        self._acts: dict[str, Callable[[RunDirectory], str | None]] = {
+            "show": lambda directory: self._show(Run(directory)), "hide": lambda _: self._hide(), "stop": _stop}
 
     def _lay_out(self, name: str, parts: Sequence[Any]) -> None:
         """Make `view` of the parts, with the place of the panel below, and read the first rows."""
@@ -42,6 +47,12 @@ class FollowedTable(FollowedView):
     @abstractmethod
     def refresh(self) -> None:
         """Brings everything up to date. Raises what reading raises."""
+
+    def _do(self, name: str, action: str) -> str | None:
+        """Does what a button of a row says, in the row's thread; returns a sentence for the line under the table."""
+        sentence = self._acts[action](rundir.find(name))
+        self.refresh()
+        return sentence
 
     def _update(self) -> None:
         complaint = f"The {self.noun} could not be refreshed"
@@ -77,3 +88,8 @@ class FollowedTable(FollowedView):
         if panel is not None and run is not None:
             panel.close()
             run.close()
+
+
+def _stop(directory: RunDirectory) -> str:
+    with closing(Run(directory)) as run:
+        return f"{directory.name}: {run.stop().line()}"

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 from workbench.errors import StorageFailed
 from workbench.metrics import MetricsReader
 from workbench.rundir import RunDirectory, lock
+
+Row = dict[str, Any]
 
 POINTS = 40  # of a curve, each a mean of equally many rows
 CURVES = ("episode_return_mean", "episode_return")  # the first that the run has recorded
@@ -17,6 +21,21 @@ POSSIBLE = {
     "starting": ("stop",), "training": ("stop",), "paused": ("resume", "stop"),
     "stopped": _ENDED, "failed": _ENDED, "dead": _ENDED, "finished": ("delete",),
 }  # the actions on a run in each state  # fmt: skip
+
+
+def read(
+    folders: Iterable[Any], before: Mapping[Any, tuple[Any, Row]], stamp_of: Callable[[Any], Any],
+    row_of: Callable[[Any], Row | None],
+) -> dict[Any, tuple[Any, Row]]:
+    """Stamp and row of each folder whose row is not None; a row whose stamp is as `before` is not read again."""
+    rows = {}
+    for folder in folders:
+        mark = stamp_of(folder)
+        if mark is not None and folder in before and before[folder][0] == mark:
+            rows[folder] = before[folder]
+        elif (row := row_of(folder)) is not None:
+            rows[folder] = mark, row
+    return rows
 
 
 def stamp(directory: RunDirectory) -> tuple[int, ...] | None:

@@ -18,9 +18,9 @@ from workbench.running.handle import Run
 from workbench.running.launch import resume
 from workbench.running.listing import RunSummary, summary
 from workbench.widgets.kernel.saved_view import Shown
+from workbench.widgets.views import run_rows
 from workbench.widgets.views.followed_table import FollowedTable
-from workbench.widgets.views.run_rows import POSSIBLE, curve
-from workbench.widgets.views.run_rows import stamp as stamp_of
+from workbench.widgets.views.run_rows import POSSIBLE, Row, curve
 from workbench.widgets.views.table import Action, Column, RowTable
 
 COLUMNS = (
@@ -36,8 +36,8 @@ COLUMNS = (
     Column("created", "launched", "ago", help="when the run was launched"),
 )
 ACTIONS = (
-    Action("attach", "Attach"),
-    Action("detach", "Detach"),
+    Action("show", "Attach"),
+    Action("hide", "Detach"),
     Action("stop", "Stop", confirm="Stop {key}?"),
     Action("resume", "Resume"),
     Action("delete", "Delete", confirm="Move {key} to trash?", danger=True),
@@ -52,8 +52,9 @@ class RunsTable(FollowedTable):
     def __init__(self, static: Mapping[str, str]) -> None:
         """`static` has the outputs for a saved notebook, by MIME type."""
         super().__init__()
+        self._acts |= {"resume": _resume, "delete": self._delete}
         self._static = static
-        self._read: dict[RunDirectory, tuple[Any, dict[str, Any]]] = {}  # rows with their files' stamps
+        self._read: dict[RunDirectory, tuple[Any, Row]] = {}  # rows with their files' stamps
         self.table = RowTable(
             COLUMNS, label="Runs", actions=ACTIONS, on_action=self._do, on_pull=self.refresh,
             empty=f"no runs in {rundir.home() / 'runs'}",
@@ -64,8 +65,7 @@ class RunsTable(FollowedTable):
         """Brings the rows up to date."""
         with self._lock:
             directories, damaged = rundir.listed()
-            self._read = {directory: entry for directory in (*directories, *damaged)
-                          if (entry := self._look(directory)) is not None}
+            self._read = run_rows.read([*directories, *damaged], self._read, run_rows.stamp, _row_of)
             self.table.show([self._row(row) for _, row in self._read.values()])
 
     def __repr__(self) -> str:
@@ -75,45 +75,16 @@ class RunsTable(FollowedTable):
         Shown(self.view, dict(self._static))
         self._follow()
 
-    # Reading
-
-    def _look(self, directory: RunDirectory) -> tuple[Any, dict[str, Any]] | None:
-        """The stamp of a run's files and the run's row; None if the run is gone."""
-        stamp = stamp_of(directory)
-        entry = self._read.get(directory)
-        if entry is not None and stamp is not None and entry[0] == stamp:
-            return entry
-        row = summary(directory)
-        return None if row is None else (stamp, _cells(row) | {"curve": [] if row.problem else curve(directory)})
-
-    def _row(self, row: dict[str, Any]) -> dict[str, Any]:
+    def _row(self, row: Row) -> Row:
         if row["state"] == "damaged":
             return {**row, "actions": []}
-        return {**row, "actions": ["detach" if self._shows(row["key"]) else "attach", *POSSIBLE.get(row["state"], ())]}
-
-    # Actions, in the thread of their row
-
-    def _do(self, name: str, action: str) -> str | None:
-        directory, outcome = rundir.find(name), None
-        if action == "attach":
-            self._show(Run(directory))
-        elif action == "detach":
-            self._hide()
-        else:
-            outcome = {"stop": _stop, "resume": _resume, "delete": self._delete}[action](directory)
-        self.refresh()
-        return outcome
+        return {**row, "actions": ["hide" if self._shows(row["key"]) else "show", *POSSIBLE.get(row["state"], ())]}
 
     def _delete(self, directory: RunDirectory) -> str:
         where = delete(directory)
         if self._shows(directory.name):
             self._hide()
         return f"{directory.name} is in the trash: {where}\nMoved back to {directory.path}, it is a run again."
-
-
-def _stop(directory: RunDirectory) -> str:
-    with closing(Run(directory)) as run:
-        return f"{directory.name}: {run.stop().line()}"
 
 
 def _resume(directory: RunDirectory) -> str:
@@ -125,7 +96,12 @@ def _resume(directory: RunDirectory) -> str:
         return f"{directory.name} trains again, from {FACTS['frames'].said(again.last_status)}"
 
 
-def _cells(run: RunSummary) -> dict[str, Any]:
+def _row_of(directory: RunDirectory) -> Row | None:
+    run = summary(directory)
+    return None if run is None else {**_cells(run), "curve": [] if run.problem else curve(directory)}
+
+
+def _cells(run: RunSummary) -> Row:
     moves = run.state == "training"
     speeds = {name: getattr(run, name) or None if moves else None for name in ("frames_per_second", "steps_per_second")}
     return {

@@ -8,7 +8,7 @@ from __future__ import annotations
 import base64
 import html
 from collections.abc import Callable
-from contextlib import closing, suppress
+from contextlib import suppress
 from functools import partial
 from typing import Any
 
@@ -18,7 +18,6 @@ from workbench import rundir, tables
 from workbench.errors import WorkbenchError
 from workbench.metrics.status import RunStatus
 from workbench.running.connection import stored_status
-from workbench.running.handle import Run
 from workbench.sweeping.handle import GOING_ON, OPEN, Sweep, SweepStatus
 from workbench.sweeping.study import Trial, best
 from workbench.tables import Columns, Table
@@ -156,18 +155,6 @@ class SweepView(FollowedTable):
         made = button(f"sweep-{name}", title, "", "")
         made.on_click(lambda _: self._actions.submit(act, lambda words: self.table.say(f"{title}: {words}", bad=True)))
         return made
-
-    def _do(self, key: str, action: str) -> str | None:
-        outcome = None
-        if action == "show":
-            self._show(Run(rundir.find(key)))
-        elif action == "hide":
-            self._hide()
-        else:
-            with closing(Run(rundir.find(key))) as run:
-                outcome = f"{key}: {run.stop().line()}"
-        self.refresh()
-        return outcome
 
     def _show_best(self) -> None:
         self._show(self._sweep.best)
