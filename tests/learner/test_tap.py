@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import base64
 import time
-import zlib
 from typing import Any
 
 import numpy as np
@@ -33,10 +31,6 @@ SMALL = {"actors": 1, "envs_per_actor": 4, "groups_per_actor": 2, "max_batch": 4
          "frame_stack": 2}
 
 
-def unpacked(told: dict[str, Any]) -> dict[str, Any]:
-    return columns.unpack(told["columns"], zlib.decompress(base64.b64decode(told["packed"])))
-
-
 def watched(running: Rig, env_id: int, steps: int) -> dict[str, Any]:
     """Columns of the next `steps` steps or more, asked for again and again."""
     tap, cursor, parts, first = running.inference.tap, "", [], 0
@@ -45,7 +39,7 @@ def watched(running: Rig, env_id: int, steps: int) -> dict[str, Any]:
         if told["steps"]:
             assert told["missed"] == 0 and told["first"] == first
             first += told["steps"]
-            parts.append(unpacked(told))
+            parts.append(columns.received(told))
         cursor = told["cursor"]
         running.collect(1)
     return {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
@@ -141,7 +135,7 @@ def test_what_does_not_fit_is_counted_as_missed_and_the_newest_is_kept() -> None
         tap.record(6, **seen(action))  # which nobody watches
     told = tap.since(5, cursor, observation_bytes=24)
     assert (told["steps"], told["first"], told["missed"]) == (watch_tap.MOST_STEPS, 10, 10)
-    shown = unpacked(told)
+    shown = columns.received(told)
     assert shown["action"].tolist() == list(range(10, watch_tap.MOST_STEPS + 10))
     assert shown["observation"].shape == (watch_tap.MOST_STEPS, 2, 3) and shown["observation"].dtype == np.float32
     assert tap.since(5, told["cursor"], observation_bytes=24)["steps"] == 0

@@ -2,16 +2,11 @@
 
 from __future__ import annotations
 
-import base64
-import zlib
-from typing import Any
-
 import numpy as np
 import pytest
 
 from workbench.learner.inference import wall_tap
 from workbench.learner.inference.wall_tap import WallTap
-from workbench.trajectory import Array
 from workbench.wire import columns
 
 
@@ -24,10 +19,6 @@ def act(tap: WallTap, envs: list[int], step: int, *, shape: tuple[int, ...] = (2
         tap.record(rows[due].tolist(), observations=seen, actions=rows[due] % 3, returns=rows[due] * 1.5,
                    lengths=np.full(len(due), step))
     return len(due)
-
-
-def unpacked(answer: dict[str, Any]) -> dict[str, Array]:
-    return columns.unpack(answer["columns"], zlib.decompress(base64.b64decode(answer["packed"])))
 
 
 @pytest.fixture
@@ -43,7 +34,7 @@ def test_each_environment_comes_with_its_own_step(clock: list[float]) -> None:
     assert act(tap, [0, 1, 2], 7) == 2
     assert act(tap, [3, 4, 5], 8) == 1
     answer = tap.since([0, 5, 2], "")
-    steps = unpacked(answer)
+    steps = columns.received(answer)
     assert answer["envs"] == [0, 2, 5]
     assert steps["observation"].tolist() == [[7, 7], [207, 207], [508, 508]]
     assert steps["episode_return"].tolist() == [0, 3, 7.5] and steps["action"].tolist() == [0, 2, 2]
@@ -58,7 +49,7 @@ def test_a_step_comes_once_and_the_next_only_in_the_next_round(clock: list[float
     assert tap.since([0], cursor)["envs"] == []
     clock[0] += wall_tap.ROUND_S
     assert act(tap, [0], 9) == 1
-    assert unpacked(tap.since([0], cursor))["episode_step"].tolist() == [9]
+    assert columns.received(tap.since([0], cursor))["episode_step"].tolist() == [9]
 
 
 def test_it_copies_nothing_once_nobody_has_asked_for_a_while(clock: list[float]) -> None:
@@ -107,4 +98,4 @@ def test_a_large_picture_loses_rows_and_columns(clock: list[float]) -> None:
     tap = WallTap()
     tap.since([0], "")
     act(tap, [0], 1, shape=(3, 210, 160))
-    assert unpacked(tap.since([0], ""))["observation"].shape == (1, 3, 70, 54)
+    assert columns.received(tap.since([0], ""))["observation"].shape == (1, 3, 70, 54)

@@ -5,8 +5,6 @@ The learner keeps one step of each requested environment a few times a second (`
 
 from __future__ import annotations
 
-import base64
-import zlib
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -102,7 +100,7 @@ class Wall:
 def _cells(part: dict[str, Any]) -> list[Cell]:
     """The steps in a learner's answer."""
     spec = EnvironmentSpec.from_json(part["environment"])
-    steps = columns.unpack(part["columns"], zlib.decompress(base64.b64decode(part["packed"])))
+    steps = columns.received(part)
     seen = steps["observation"]
     sketch = sketch_of(spec)
     poses = None if sketch is None else sketch.poses(seen)

@@ -102,12 +102,12 @@ class Watching:
         life = self._cursor.partition(":")[0]
         if not answer["steps"]:
             return Look(life, answer["first"], note=why_nothing(answer))
-        names, packed = answer["action_names"], base64.b64decode(answer["packed"])
-        spec = _spec(answer)
+        spec, steps = _spec(answer), columns.received(answer)
         sketch = sketch_of(spec)
-        entries, table, packed = _drawable(answer["columns"], packed, spec.parts, sketch)
-        return Look(life, answer["first"], answer["steps"], answer["missed"], answer["kind"], names, spec.actions,
-                    entries, sketch, table, packed)
+        entries, drawn = _drawable(steps, spec.parts, sketch)
+        sent = answer if drawn is steps else columns.sent(drawn)
+        return Look(life, answer["first"], answer["steps"], answer["missed"], answer["kind"], answer["action_names"],
+                    spec.actions, entries, sketch, sent["columns"], base64.b64decode(sent["packed"]))
 
     def _ask(self) -> dict[str, Any]:
         answer: dict[str, Any] = self._control.call("watch", timeout_s=LOOK_S, env=self.env, since=self._cursor)
@@ -122,22 +122,17 @@ def _spec(answer: Mapping[str, Any]) -> EnvironmentSpec:
 
 
 def _drawable(
-    table: Sequence[dict[str, Any]], packed: bytes, parts: Sequence[Part], sketch: Sketch | None
-) -> tuple[Sequence[str], Sequence[dict[str, Any]], bytes]:
-    """Entries, table and bytes with observations as a page draws them; images and short vectors stay as they are."""
+    steps: dict[str, Array], parts: Sequence[Part], sketch: Sketch | None
+) -> tuple[Sequence[str], dict[str, Array]]:
+    """Entries and steps with observations as a page draws them; `steps` itself for images and short vectors."""
+    seen = steps["observation"]
     if sketch is not None:
-        steps = columns.unpack(table, zlib.decompress(packed))
-        poses = sketch.poses(steps["observation"])
-        table, data = columns.pack({**steps, "pose": poses.reshape(len(poses), -1)})
-        return sketch.names, table, zlib.compress(data, 1)
-    [column] = [column for column in table if column["name"] == "observation"]
-    shape = column["shape"][1:]
-    if not parts and (len(shape) == 3 if column["dtype"] == "uint8" else len(shape) == 1 and shape[0] <= MOST_ENTRIES):
-        return (), table, packed
-    steps = columns.unpack(table, zlib.decompress(packed))
-    drawn = observations.on_page(steps["observation"], parts=parts)
-    table, data = columns.pack({**steps, "observation": drawn.values})
-    return drawn.names, table, zlib.compress(data, 1)
+        poses = sketch.poses(seen)
+        return sketch.names, {**steps, "pose": poses.reshape(len(poses), -1)}
+    if not parts and (seen.ndim == 4 if seen.dtype == "uint8" else seen.ndim == 2 and seen.shape[1] <= MOST_ENTRIES):
+        return (), steps
+    drawn = observations.on_page(seen, parts=parts)
+    return drawn.names, {**steps, "observation": drawn.values}
 
 
 def why_nothing(answer: dict[str, Any]) -> str:

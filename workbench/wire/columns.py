@@ -6,6 +6,8 @@ which JavaScript has typed arrays.
 
 from __future__ import annotations
 
+import base64
+import zlib
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -43,3 +45,14 @@ def unpack(table: Sequence[Mapping[str, Any]], data: bytes) -> dict[str, Array]:
         ).reshape(row["shape"])
         for row in table
     }
+
+
+def sent(columns: Mapping[str, Array]) -> dict[str, Any]:
+    """As `pack`, in JSON: the table is "columns", the bytes are "packed", compressed by zlib and then in base64."""
+    table, data = pack(columns)
+    return {"columns": table, "packed": base64.b64encode(zlib.compress(data, 1)).decode()}
+
+
+def received(answer: Mapping[str, Any]) -> dict[str, Array]:
+    """The inverse of `sent`."""
+    return unpack(answer["columns"], zlib.decompress(base64.b64decode(answer["packed"])))

@@ -7,9 +7,7 @@ runs no code on the network's output.
 
 from __future__ import annotations
 
-import base64
 import time
-import zlib
 from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
@@ -78,8 +76,8 @@ class WallTap:
         """The newest step of each of `env_ids` that came after the answer with this cursor, "" at first.
 
         Returns:
-            cursor: for the next question. envs: those that have a new step. columns, packed: their steps as
-            `wire.columns` packs them, compressed by zlib and then in base64; without them if there is none.
+            cursor: for the next question. envs: those that have a new step. columns, packed: their steps, see
+            `wire.columns.sent`; without them if there is none.
         """
         self._asked_at.update(dict.fromkeys(env_ids, time.monotonic()))
         life, _, number = cursor.partition(":")
@@ -90,9 +88,8 @@ class WallTap:
             return {"cursor": f"{self._life}:{last}", "envs": []}
         most = max(1, MOST_BYTES // max(1, new[0][1].observation.nbytes))
         new = sorted(new, key=lambda pair: pair[1].number)[:most]  # the oldest first: the rest comes with the next one
-        table, data = columns.pack(_columns([glance for _, glance in new]))
-        return {"cursor": f"{self._life}:{new[-1][1].number}", "envs": [env for env, _ in new], "columns": table,
-                "packed": base64.b64encode(zlib.compress(data, 1)).decode()}
+        return {"cursor": f"{self._life}:{new[-1][1].number}", "envs": [env for env, _ in new],
+                **columns.sent(_columns([glance for _, glance in new]))}
 
 
 def _small(observation: Array) -> Array:

@@ -7,11 +7,9 @@ the steps are in a deque, to which appending is one operation, as is copying it.
 
 from __future__ import annotations
 
-import base64
 import itertools
 import threading
 import time
-import zlib
 from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -109,8 +107,7 @@ class Tap:
 
         Returns:
             cursor: for the next question. first: number of the first step here; missed: steps since the last answer
-            that were dropped already. kind: see `Outlook`. columns and packed: the steps as `wire.columns` packs them,
-            compressed by zlib and then in base64.
+            that were dropped already. kind: see `Outlook`. columns and packed: see `wire.columns.sent`.
         """
         ring = self._ring(env_id, observation_bytes)
         life, _, number = cursor.partition(":")
@@ -118,11 +115,9 @@ class Tap:
         steps = [step for step in ring.steps.copy() if step.number >= next_number]
         if not steps:
             return {"cursor": f"{ring.life}:{next_number}", "first": next_number, "missed": 0, "steps": 0}
-        table, data = columns.pack(_columns(steps))
         return {
-            "cursor": f"{ring.life}:{steps[-1].number + 1}", "first": steps[0].number,
-            "missed": steps[0].number - next_number, "steps": len(steps), "kind": steps[0].kind, "columns": table,
-            "packed": base64.b64encode(zlib.compress(data, 1)).decode(),
+            "cursor": f"{ring.life}:{steps[-1].number + 1}", "first": steps[0].number, "kind": steps[0].kind,
+            "missed": steps[0].number - next_number, "steps": len(steps), **columns.sent(_columns(steps)),
         }
 
     def _ring(self, env_id: int, observation_bytes: int) -> _Ring:
