@@ -9,7 +9,7 @@ from __future__ import annotations
 import base64
 import html
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -21,22 +21,22 @@ from workbench import imports, rundir, tables
 from workbench.errors import InvalidInput, OutOfBounds, StorageFailed, UnknownName, checked_arguments
 from workbench.metrics import MetricsReader
 from workbench.metrics.meanings import SYNONYMS
-from workbench.rundir import RunDirectory, lock, sealed
-from workbench.running.connection import checked
+from workbench.rundir import RunDirectory, lock
+from workbench.running import differing
+from workbench.running.differing import Compared
 from workbench.running.handle import Run
-from workbench.running.listing import RunSummary
 from workbench.running.progress import notify
-from workbench.running.tuning import changes, courses
 from workbench.widgets.charts import compare_chart, static_render
 from workbench.widgets.charts.altair import alt
 from workbench.widgets.charts.compare_chart import COMPARE_AXES, LARGEST_SMOOTHING
 
-Compared = Run | RunSummary | str | Path | Sequence[Run | RunSummary | str | Path]
 POINTS = 1000  # of a run, at most
 ROWS = 4500  # of all runs together; Altair draws no more than 5000
 GROUP_POINTS = 100  # of a run in a group: means over a hundredth of it, so that a band is not of single episodes
 _FORMATS = (".html", ".json", ".png", ".svg")
 _SCALE = 2.0  # of a saved PNG: sharp on a projector
+
+differences = differing.differences  # for `workbench compare`
 
 
 @checked_arguments(runs="Give some: wb.compare([run_a, run_b]); wb.runs() lists them.")
@@ -70,8 +70,8 @@ def compare(
     if isinstance(smoothing, bool) or not isinstance(smoothing, (int, float)) or not 0 <= smoothing <= 0.5:
         raise OutOfBounds(f"smoothing={smoothing!r} is out of bounds: it must lie in [0, {LARGEST_SMOOTHING}], as a "
                           "share of the axis.")
-    requested = _requested(runs)
-    labelled = _labelled(_directories([run for _, run in requested]))
+    requested = differing.requested(runs)
+    labelled = differing.named([run for _, run in requested])
     by_name = _with_metric(metric, labelled)
     groups = {name: group for (group, _), name in zip(requested, labelled, strict=True) if name in by_name}
     if lost := {repr(label): None for label, _ in requested if label not in groups.values()}:
@@ -81,21 +81,15 @@ def compare(
     points = min(GROUP_POINTS if grouped else POINTS, max(2, ROWS // lines))
     curves = pd.concat([_curve(name, directory, metric, points) for name, directory in by_name.items()],
                        ignore_index=True)
-    tunes, fields = _tunes(by_name, curves), {name: _fields(directory) for name, directory in by_name.items()}
-    labels = tuple(by_name)
+    tunes, labels = _tunes(by_name, curves), tuple(by_name)
     if grouped:
         curves = _means(curves, groups, points)
         labels = tuple(curves["run"].unique())
         groups = {name: label for name, label in groups.items() if label in labels}
-        fields, tunes["run"] = _of_groups(fields, groups), tunes["run"].map(groups)
+        tunes["run"] = tunes["run"].map(groups)
         tunes = tunes.dropna(subset="run")
-    return Comparison(metric, axis, float(smoothing), curves, tunes, _differences(fields), labels)
-
-
-def differences(runs: Compared) -> pd.DataFrame:
-    """The fields in which the runs differ, as `Comparison.differences`. Raises InvalidInput, RunNotFound."""
-    by_name = _labelled(_directories(_listed(runs)))
-    return _differences({name: _fields(directory) for name, directory in by_name.items()})
+    differences = differing.table(by_name, groups if grouped else None)
+    return Comparison(metric, axis, float(smoothing), curves, tunes, differences, labels)
 
 
 class Comparison:
@@ -224,47 +218,7 @@ class Comparison:
         return f"Comparison({self.metric} of {', '.join(self.runs)}: they differ in {fields})"
 
 
-# --- which runs -------------------------------------------------------------------------------------------------------
-
-
-def _requested(runs: Any) -> list[tuple[str, Any]]:
-    """The runs with the labels of their groups, "" without groups. Raises InvalidInput for a group without a run."""
-    if not isinstance(runs, Mapping):
-        return [("", run) for run in _listed(runs)]
-    groups = {label: _listed(some) for label, some in runs.items()}
-    for label, some in groups.items():
-        if not isinstance(label, str) or not some or isinstance(runs[label], Mapping):
-            wrong = "is no text" if not isinstance(label, str) else "has a dict for its runs" if some else "has no runs"
-            raise InvalidInput(f"the group {label!r:.100} {wrong}. Give each a label and some runs: "
-                               'wb.compare({"PPO": [run_a, run_b], "V-trace": [run_c, run_d]}).')
-    return [(label, run) for label, some in groups.items() for run in some]
-
-
-def _listed(runs: Any) -> list[Any]:
-    return [runs] if isinstance(runs, (Run, RunSummary, str, Path)) or not isinstance(runs, Iterable) else list(runs)
-
-
-def _directories(requested: list[Any]) -> list[RunDirectory]:
-    """The runs' directories. Raises InvalidInput, RunNotFound."""
-    if not requested:
-        raise InvalidInput("compare() got no runs. Give some: wb.compare([run_a, run_b]); wb.runs() lists them.")
-    directories: list[RunDirectory] = []
-    for run in [one.name if isinstance(one, RunSummary) else one for one in requested]:
-        if not isinstance(run, (Run, str, Path)):
-            of_sweep = " Those of a sweep are sweep.runs." if hasattr(type(run), "best_fields") else ""
-            raise InvalidInput(f"{run!r:.100} is no run. Give handles, names or directories of runs.{of_sweep}")
-        directory = checked(run.directory if isinstance(run, Run) else rundir.find(run))
-        if any(directory.path.resolve() == other.path.resolve() for other in directories):
-            raise InvalidInput(f"{directory.name} is given twice. Name every run once.")
-        directories.append(directory)
-    return directories
-
-
-def _labelled(directories: list[RunDirectory]) -> dict[str, RunDirectory]:
-    """The directories by name, or by path where two homes have a run of the same name."""
-    names = [directory.name for directory in directories]
-    return {directory.name if names.count(directory.name) == 1 else str(directory.path): directory
-            for directory in directories}
+# --- curves -----------------------------------------------------------------------------------------------------------
 
 
 def _with_metric(metric: Any, by_name: dict[str, RunDirectory]) -> dict[str, RunDirectory]:
@@ -287,9 +241,6 @@ def _with_metric(metric: Any, by_name: dict[str, RunDirectory]) -> dict[str, Run
         hint += f" Nothing was recorded by {', '.join(empty)}{': wait until it trains' if waits else ''}."
     raise UnknownName.among("metric", metric, set.union(*metrics.values()), f"{hint} run.metric_names lists a run's.",
                             SYNONYMS)
-
-
-# --- what of them -----------------------------------------------------------------------------------------------------
 
 
 def _curve(name: str, directory: RunDirectory, metric: str, points: int) -> pd.DataFrame:
@@ -332,38 +283,6 @@ def _means(curves: pd.DataFrame, groups: Mapping[str, str], points: int) -> pd.D
     if not found:
         raise InvalidInput("no group has runs with frames in common. Compare the runs one by one: wb.compare([...]).")
     return pd.concat(found, ignore_index=True)
-
-
-def _of_groups(fields: Mapping[str, dict[str, Any]], groups: Mapping[str, str]) -> dict[str, dict[str, Any]]:
-    """The fields of each group; where its runs differ, all values in words, such as the seeds "0, 1, 2"."""
-    found: dict[str, dict[str, Any]] = {}
-    for label in dict.fromkeys(groups.values()):
-        runs = [fields[name] for name, group in groups.items() if group == label]
-        values = {name: list(dict.fromkeys(str(run.get(name, "")) for run in runs)) for run in runs for name in run}
-        found[label] = {name: runs[0].get(name, "") if len(values[name]) == 1 else ", ".join(values[name])
-                        for name in values}
-    return found
-
-
-def _differences(fields: Mapping[str, dict[str, Any]]) -> pd.DataFrame:
-    """A table of the fields in which the runs or groups differ, in the configuration's order."""
-    names = dict.fromkeys(field for run_fields in fields.values() for field in run_fields)
-    rows = {field: [run_fields.get(field, "") for run_fields in fields.values()] for field in names}
-    differing = {field: row for field, row in rows.items() if any(cell != row[0] for cell in row)}
-    return pd.DataFrame.from_dict(differing, orient="index", columns=list(fields), dtype=object).rename_axis("field")
-
-
-def _fields(directory: RunDirectory) -> dict[str, Any]:
-    """Every field of the run, a tuned one with all its values in words; also its code and its parent."""
-    config = directory.config()
-    values: dict[str, Any] = {name: config.value(name) for name in ("environment", "algorithm")}
-    values |= {name: config.value(name) for name in config.all_settings() if name != "own_algorithm"}
-    values |= courses(changes(MetricsReader(directory.metrics).events()))
-    code = {f"{path.stem} code": f"your own ({sealed.fingerprint(path)[:8]})"
-            for path in sealed.files_in(directory.code)}
-    parent = directory.parent()
-    origin = {"started from": f"{parent['run'] or ''} {Path(parent['checkpoint']).name}".strip()} if parent else {}
-    return values | code | origin
 
 
 # --- how they look ----------------------------------------------------------------------------------------------------
