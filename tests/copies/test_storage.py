@@ -311,7 +311,9 @@ def test_a_clock_that_was_ahead_on_the_machine_before_stops_no_copy(
     assert checkpoints.newest(run.checkpoints).frames == 400
 
 
-def test_a_run_without_a_checkpoint_never_begins_anew_in_place_of_its_copy(url: str, home: Path, tmp_path: Path) -> None:
+def test_a_run_without_a_checkpoint_begins_not_anew_in_place_of_its_copy(
+    url: str, home: Path, tmp_path: Path
+) -> None:
     run, drive = made(), tmp_path / "drive"
     save(run.checkpoints, frames=100)
     assert Storage(url).keep(run) == 100 and run_copy.copy(run, drive) == 100

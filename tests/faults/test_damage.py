@@ -167,6 +167,23 @@ def test_a_run_whose_directory_is_deleted_while_it_is_alive_ends_and_frees_its_n
 
 
 @pytest.mark.full
+def test_a_run_that_lives_is_left_alone_by_who_calls_its_home_by_another_path(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    long, link = tmp_path / ("a-long-name" * 10), tmp_path / "link"  # too long for a socket beside the run
+    link.symlink_to(long)
+    monkeypatch.setenv("WORKBENCH_HOME", str(long))
+    run = wb.launch("testing/counting-v0", **COUNTING)
+    try:
+        monkeypatch.setenv("WORKBENCH_HOME", str(link))
+        with pytest.raises(ConnectionLost, match="another path of .*nothing was changed. Set WORKBENCH_HOME to"):
+            wb.resume(run.name)
+    finally:
+        monkeypatch.setenv("WORKBENCH_HOME", str(long))
+        assert run.stop().state == "stopped", "its token is the same"
+
+
+@pytest.mark.full
 def test_a_run_that_is_stopped_while_it_is_moved_is_resumed_where_it_is(alive: wb.Run) -> None:
     complete(alive)
     made = alive.checkpoint()

@@ -8,7 +8,6 @@ import re
 import shutil
 import sys
 
-from workbench import imports
 from workbench.cli.parser import OF_RUN, Commands, argument
 from workbench.cli.values import attached
 from workbench.cli.wording import say
@@ -54,13 +53,14 @@ def _status(args: argparse.Namespace) -> None:
 @command("compare", "list some runs, and the fields in which they differ",
          argument("runs", nargs="+", metavar="RUN", help="names or directories of runs"))
 def _compare(args: argparse.Namespace) -> None:
+    from workbench.running.differing import differences
     from workbench.running.listing import summaries
 
     runs = [attached(name) for name in args.runs]
-    differences = imports.widget("views.compare").differences(runs)
+    differing = differences(runs)
     print(summaries(run.directory for run in runs).text(_width()))
-    shown = printable(differences.map(str).to_string())  # pandas would write 1e-08 as 0.0
-    print(f"\n{shown}" if len(differences) else "Their configurations do not differ.")
+    shown = printable(differing.map(str).to_string())  # pandas would write 1e-08 as 0.0
+    print(f"\n{shown}" if len(differing) else "Their configurations do not differ.")
 
 
 @command("metrics", "print the names of a run's metrics, or one as CSV", OF_RUN,

@@ -147,6 +147,13 @@ def processes(run: RunDirectory, *entries: str) -> list[psutil.Process]:
             if entry in entries and os.path.realpath(directory) == path and process.pid != os.getpid()]
 
 
+def directory_of(process: psutil.Process) -> str:
+    """The directory with which a process of a run was started; "" of one that has ended."""
+    with suppress(psutil.Error, IndexError):
+        return process.cmdline()[5]
+    return ""
+
+
 def moved_from(run: RunDirectory) -> Path | None:
     """From where the folder was moved of a run that lives: its supervisor has this lock open still."""
     mine = of_supervisor(run).resolve()

@@ -36,8 +36,6 @@ GROUP_POINTS = 100  # of a run in a group: means over a hundredth of it, so that
 _FORMATS = (".html", ".json", ".png", ".svg")
 _SCALE = 2.0  # of a saved PNG: sharp on a projector
 
-differences = differing.differences  # for `workbench compare`
-
 
 @checked_arguments(runs="Give some: wb.compare([run_a, run_b]); wb.runs() lists them.")
 def compare(
