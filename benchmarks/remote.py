@@ -42,7 +42,7 @@ def supervise(run_dir: str) -> int:
     class Apart(ThisMachine):
         def actor(self, index: int) -> Child:
             run, environment = self._run, {**os.environ, **variables(1), MACHINE: "another"}
-            return Child(f"actor-{index}", ["_actor", str(run.path), "--index", str(index)], logs=run.logs,
+            return Child(f"actor-{index}", ["_actor", str(run.path), str(index)], logs=run.logs,
                          environment=environment, keep_open=self._keep_open)
 
     def place(run: RunDirectory, held: int) -> Apart:

@@ -7,60 +7,35 @@ import sys
 from collections.abc import Sequence
 from importlib import import_module
 
-_WORKERS = {  # modules of playing.worker, each of which answers one request
-    "_evaluate": "evaluate", "_rollout": "rollout", "_branch": "branch", "_onnx": "onnx_export",
+_ENTRIES = {  # the function that is called with the words after the entry
+    "_supervisor": "supervisor.main:main",
+    "_learner": "learner.main:main",
+    "_actor": "actor.main:main",
+    "_mirror": "launchers.colab.mirror:main",
+    "_sweep": "sweeping.process:main",
+    "_tracker": "trackers.main:main",
+    "_track": "trackers.main:once",
+    "_resume": "running.resuming_there:main",
+    "_play": "playing.worker.game:main",
+    "_evaluate": "playing.worker.evaluate:main",
+    "_rollout": "playing.worker.rollout:main",
+    "_branch": "playing.worker.branch:main",
+    "_onnx": "playing.worker.onnx_export:main",
 }
-_ENTRIES = ("_supervisor", "_learner", "_actor", "_mirror", "_sweep", *_WORKERS, "_play", "_tracker", "_track",
-            "_resume")
+_WITH_PARENT = {"_learner", "_track", "_evaluate", "_rollout", "_branch", "_onnx"}  # end with it from the beginning
 
 
-def _background(entry: str, arguments: Sequence[str]) -> int:
+def _background(entry: str, words: Sequence[str]) -> int:
     """Run the process that another process of the workbench asked for."""
-    if entry == "_supervisor":
-        from workbench.supervisor.main import main as supervise
+    from workbench.wire.lifeline import end_with_parent, leave
 
-        return supervise(arguments[0], *map(int, arguments[1:]))
-    if entry == "_learner":
-        from workbench.wire.lifeline import end_with_parent, leave
-
-        lifeline = end_with_parent()  # before torch is loaded, which may take long
-        from workbench.learner.main import main as learn
-
-        rank = int(arguments[arguments.index("--rank") + 1]) if "--rank" in arguments else 0
-        leave(learn(arguments[0], rank, lifeline))
-    if entry == "_actor":
-        from workbench.actor.main import main as act
-
-        return act(arguments[0], int(arguments[arguments.index("--index") + 1]))
-    if entry == "_mirror":
-        from workbench.launchers.colab.mirror import main as mirror
-
-        return mirror(arguments[0], arguments[1])
-    if entry == "_sweep":
-        from workbench.sweeping.process import main as search
-
-        return search(arguments[0])
-    if entry == "_tracker":
-        from workbench.trackers.main import main as follow
-
-        return follow(arguments[0], arguments[1])
-    if entry == "_resume":
-        from workbench.running.resuming_there import main as resume
-
-        return resume(arguments[0])
-    if entry == "_play":
-        from workbench.playing.worker.game import main as play
-        from workbench.wire.lifeline import leave
-
-        leave(play(arguments[0]))
-    from workbench.wire.lifeline import end_with_parent
-
-    end_with_parent()
-    if entry == "_track":
-        from workbench.trackers.main import once
-
-        return once(arguments[0])
-    return int(import_module(f"workbench.playing.worker.{_WORKERS[entry]}").main(arguments[0]))
+    lifeline = end_with_parent() if entry in _WITH_PARENT else None  # before torch is loaded, which may take long
+    module, _, name = _ENTRIES[entry].partition(":")
+    function = getattr(import_module(f"workbench.{module}"), name)
+    code = int(function(*words, lifeline=lifeline) if entry == "_learner" else function(*words))
+    if entry in ("_learner", "_play"):
+        leave(code)
+    return code
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

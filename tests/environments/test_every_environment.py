@@ -73,7 +73,7 @@ def actor_process(run: RunDirectory, log: Path) -> Iterator[subprocess.Popen[byt
     """The process that a supervisor starts; it and what it started end with the block."""
     with log.open("wb") as file:
         process = subprocess.Popen(
-            [sys.executable, "-m", "workbench", "_actor", str(run.path), "--index", "0"], stdin=subprocess.PIPE,
+            [sys.executable, "-m", "workbench", "_actor", str(run.path), "0"], stdin=subprocess.PIPE,
             stdout=file, stderr=file, env={**os.environ, "OMP_NUM_THREADS": "1"}, start_new_session=True)
     try:
         yield process

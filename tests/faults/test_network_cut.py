@@ -59,7 +59,7 @@ def made(name: str, *, code: dict[str, bytes] | None = None, **fields: Any) -> t
 @contextmanager
 def actor(run: RunDirectory, index: int, prefix: list[str]) -> Iterator[None]:
     """A real actor process on the host of that prefix. Its life must not end before it is ended here."""
-    command = [*prefix, sys.executable, "-P", "-m", "workbench", "_actor", str(run.path), "--index", str(index)]
+    command = [*prefix, sys.executable, "-P", "-m", "workbench", "_actor", str(run.path), str(index)]
     with open(run.logs / f"actor-{index}.log", "ab") as log:
         process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=log, stderr=log, env=dict(os.environ))
     try:

@@ -203,7 +203,7 @@ def actor_of(run: RunDirectory, groups: list[VectorEnvironment], index: int = 0)
 @contextlib.contextmanager
 def actor(run: RunDirectory, index: int) -> Iterator[subprocess.Popen[bytes]]:
     """A real actor process."""
-    code = "import sys; from workbench.actor.main import main; sys.exit(main(sys.argv[1], int(sys.argv[2])))"
+    code = "import sys; from workbench.actor.main import main; sys.exit(main(*sys.argv[1:]))"
     with open(run.logs / f"actor-{index}.log", "ab") as log:
         process = subprocess.Popen(
             [sys.executable, "-c", code, str(run.path), str(index)], stdin=subprocess.PIPE, stdout=log, stderr=log,

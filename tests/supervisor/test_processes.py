@@ -28,7 +28,7 @@ def lock_file(tmp_path: Path) -> Iterator[int]:
 @pytest.fixture
 def child(tmp_path: Path, lock_file: int) -> Iterator[Child]:
     """An actor of a run that is not there: it ends with an error of its own."""
-    made = Child("actor-0", ["_actor", str(tmp_path / "no-run"), "--index", "0"], logs=tmp_path,
+    made = Child("actor-0", ["_actor", str(tmp_path / "no-run"), "0"], logs=tmp_path,
                  environment=os.environ, keep_open=lock_file)  # fmt: skip
     yield made
     made.kill()

@@ -144,9 +144,9 @@ def _replace_this_process(lifeline: Lifeline) -> None:
     os.execv(sys.executable, [sys.executable, *sys.orig_argv[1:]])
 
 
-def main(run_dir: str, index: int) -> int:
-    """Runs actor `index` of the run in `run_dir` until its supervisor ends it. Returns the exit code."""
-    run = RunDirectory(Path(run_dir))
+def main(run_dir: str, number: str) -> int:
+    """Runs the actor of that number of the run in `run_dir` until its supervisor ends it. Returns the exit code."""
+    run, index = RunDirectory(Path(run_dir)), int(number)
     lifeline = end_with_parent(lambda: _remove_bundle(run))
     signal.signal(signal.SIGTERM, lambda *_: os._exit(0))
     prefer_for_oom_kill()

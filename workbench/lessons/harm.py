@@ -101,7 +101,6 @@ def until(check: Callable[[], Any], *, seconds: float = 60.0) -> Any:
 
 def _role(command: list[str]) -> str:
     """What a process of a run is, from its command line; "" where it is none of those that make the run."""
-    kind = next((word for word in command if word in ("_supervisor", "_learner", "_actor")), "")
-    option = {"_learner": "--rank", "_actor": "--index"}.get(kind)
-    number = command[command.index(option) + 1] if option in command else ""
-    return kind.removeprefix("_") + (f"-{number}" if kind == "_actor" or number not in ("", "0") else "")
+    entry, _, number = [*command[command.index("workbench") + 1:], "", "", ""][:3]
+    learner = "learner" if number in ("", "0") else f"learner-{number}"
+    return {"_supervisor": "supervisor", "_learner": learner, "_actor": f"actor-{number}"}.get(entry, "")

@@ -96,7 +96,7 @@ def _is_there(run: RunDirectory) -> bool:
     return True
 
 
-def main(run_dir: str, starting: int | None = None) -> int:
+def main(run_dir: str, starting: str | None = None) -> int:
     """Supervise the run in `run_dir` until it ends; returns the exit code.
 
     Args:
@@ -106,7 +106,7 @@ def main(run_dir: str, starting: int | None = None) -> int:
     run = RunDirectory(Path(run_dir)).that_is_there()
     lock_descriptor = _lock(run)
     if starting is not None:
-        os.close(starting)
+        os.close(int(starting))
     if lock_descriptor is None:
         print(f"{run.name} has a supervisor already, here or on another machine", file=sys.stderr)
         return 1

@@ -75,10 +75,10 @@ class ThisMachine:
         self._run, self._keep_open = run, keep_open
 
     def learner(self, rank: int, *, threads: int) -> Child:
-        return self._child(learner_name(rank), ["_learner", str(self._run.path), "--rank", str(rank)], threads=threads)
+        return self._child(learner_name(rank), ["_learner", str(self._run.path), str(rank)], threads=threads)
 
     def actor(self, index: int) -> Child:
-        return self._child(f"actor-{index}", ["_actor", str(self._run.path), "--index", str(index)], threads=1)
+        return self._child(f"actor-{index}", ["_actor", str(self._run.path), str(index)], threads=1)
 
     def _child(self, name: str, arguments: list[str], *, threads: int) -> Child:
         environment = {**os.environ, **variables(threads)}

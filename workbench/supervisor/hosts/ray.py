@@ -71,12 +71,12 @@ class RayPlace:
 
     def learner(self, rank: int, *, threads: int) -> RemoteChild:
         digest = hashlib.sha256((self.run.path / "token").read_bytes()).hexdigest()
-        task = Task(learner_name(rank), str(self.run.path), ("_learner", "RUN", "--rank", str(rank)), digest, threads,
+        task = Task(learner_name(rank), str(self.run.path), ("_learner", "RUN", str(rank)), digest, threads,
                     inherited())
         return self._child(task, in_group(self._learners, rank), granted(self._learners, rank))
 
     def actor(self, index: int) -> RemoteChild:
-        task = Task(f"actor-{index}", str(self.run.path), ("_actor", "RUN", "--index", str(index)), None, 1,
+        task = Task(f"actor-{index}", str(self.run.path), ("_actor", "RUN", str(index)), None, 1,
                     {name: value for name, value in inherited().items() if name != "WORKBENCH_HOME"})
         return self._child(task, "SPREAD", Resources.of_actor(self._config))
 
