@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
 import time
 from typing import Any
 
@@ -12,9 +9,8 @@ from workbench.config import RunConfig, chosen, hardware
 from workbench.config.few_updates import few_updates
 from workbench.config.settings import Setting
 from workbench.errors import InvalidInput, OutOfBounds, RunExists, RunFailed, WaitTimeout
-from workbench.launchers.local import LocalProcess, clean_environment
+from workbench.launchers.local import LocalProcess
 from workbench.rundir import lock
-from workbench.rundir.files import to_append
 from workbench.sweeping.space import Space, ends
 from workbench.sweeping.sweep_folder import SweepFolder
 
@@ -82,12 +78,7 @@ def begin(folder: SweepFolder, **changes: Any) -> None:
         folder.order_to_stop.unlink(missing_ok=True)
         lives = folder.read().get("lives", 0) + 1
         folder.write(**{"state": "starting", "error": None, "reason": "", "lives": lives, **changes})
-        with to_append(folder.log) as output:
-            process = subprocess.Popen(
-                [sys.executable, "-P", "-m", "workbench", "_sweep", str(folder.path)], stdin=subprocess.DEVNULL,
-                stdout=output, stderr=output, env=clean_environment(os.environ, sys.path), start_new_session=True,
-            )  # fmt: skip
-        _await(folder, LocalProcess(process, folder.log))
+        _await(folder, LocalProcess.started("_sweep", folder.path, log=folder.log))
 
 
 def _await(folder: SweepFolder, process: LocalProcess) -> None:

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import importlib
 import os
-import subprocess
-import sys
 import tempfile
 from pathlib import Path
 
@@ -15,7 +13,6 @@ from workbench.errors import InvalidInput, OutOfBounds, RunExists, StorageFailed
 from workbench.launchers.colab.runtime import Runtime, found
 from workbench.launchers.local import LocalLauncher, LocalProcess
 from workbench.rundir import RunDirectory
-from workbench.rundir.files import to_append
 
 DRIVE = Path("/content/drive")
 FOLDER = "WORKBENCH_MIRROR"  # variable with the folder to which runs are copied
@@ -85,7 +82,7 @@ class ColabLauncher(LocalLauncher):
         process = super().start(run)
         folder = os.environ.get(FOLDER)
         if folder:
-            self._start_mirror(run, folder)
+            LocalProcess.started("_mirror", run.path, folder, log=run.logs / "mirror.log")
         else:
             print(f"{run.name} is on this machine alone, and is lost when it ends: colab.prepare() copies it to Drive.")
         return process
@@ -93,11 +90,3 @@ class ColabLauncher(LocalLauncher):
     def environment(self) -> dict[str, str]:
         """See `LocalLauncher`; with this machine's device."""
         return {**super().environment(), DEVICE_VARIABLE: os.environ.get(DEVICE_VARIABLE) or found().device}
-
-    def _start_mirror(self, run: RunDirectory, folder: str) -> None:
-        with to_append(run.logs / "mirror.log") as log:
-            process = subprocess.Popen(
-                [sys.executable, "-P", "-m", "workbench", "_mirror", str(run.path), folder], stdin=subprocess.DEVNULL,
-                stdout=log, stderr=log, env=super().environment(), start_new_session=True,
-            )
-        LocalProcess(process, run.logs / "mirror.log")  # which leaves no zombie

@@ -11,7 +11,7 @@ import subprocess
 import sys
 import sysconfig
 import threading
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from workbench.launchers.contract import Launcher
@@ -33,20 +33,9 @@ class LocalLauncher(Launcher):
     def start(self, run: RunDirectory) -> LocalProcess:
         """Start the run's supervisor and return at once."""
         certificates.remove(run)  # of a life on several machines
-        log = run.logs / "supervisor.log"
         starting = lock.to_hand_on(lock.of_start(run))
-        with to_append(log) as output:
-            process = subprocess.Popen(
-                [sys.executable, "-P", "-m", "workbench", "_supervisor", str(run.path), *map(str, starting)],
-                stdin=subprocess.DEVNULL,
-                stdout=output,
-                stderr=output,
-                env=self.environment(),
-                cwd=place_or(run.path),
-                start_new_session=True,
-                pass_fds=starting,
-            )
-        return LocalProcess(process, log)
+        return LocalProcess.started("_supervisor", run.path, *map(str, starting), log=run.logs / "supervisor.log",
+                                    environment=self.environment(), keep_open=starting)
 
     def environment(self) -> dict[str, str]:
         """Variables of the supervisor, which learner and actors inherit."""
@@ -54,12 +43,31 @@ class LocalLauncher(Launcher):
 
 
 class LocalProcess:
-    """A detached supervisor, which outlives this object."""
+    """A detached process, such as a supervisor, which outlives this object."""
+
+    @classmethod
+    def started(
+        cls, entry: str, folder: Path, *words: str, log: Path, environment: Mapping[str, str] | None = None,
+        keep_open: Sequence[int] = (),
+    ) -> LocalProcess:
+        """The process of `python -m workbench ENTRY FOLDER WORDS…`, which appends what it prints to `log`.
+
+        Args:
+            environment: its variables; None: this process's own, as `clean_environment` leaves them.
+            keep_open: descriptors that it inherits.
+        """
+        with to_append(log) as output:
+            process = subprocess.Popen(
+                [sys.executable, "-P", "-m", "workbench", entry, str(folder), *words], stdin=subprocess.DEVNULL,
+                stdout=output, stderr=output, env=environment or clean_environment(os.environ, sys.path),
+                cwd=place_or(folder), start_new_session=True, pass_fds=keep_open,
+            )
+        return cls(process, log)
 
     def __init__(self, process: subprocess.Popen[bytes], log: Path) -> None:
         self._process = process
         self._log = log
-        threading.Thread(target=process.wait, name="reap-supervisor", daemon=True).start()  # leaves no zombie
+        threading.Thread(target=process.wait, name="reap", daemon=True).start()  # leaves no zombie
 
     def poll(self) -> int | None:
         """Its exit code, or None while it runs."""
