@@ -218,7 +218,7 @@ def test_what_is_half_made_leaves_no_name_taken(home: Path, run: wb.Run, kernel:
     wait_for(pid)
     assert not (home / folder / "new").exists(), f"{call} left a name that is taken by nothing"
     assert "new" not in [one.name for one in (*rundir.every(), *sweep_folder.listed()[0])]
-    with rundir.made_at_once(home / folder / "next") as hidden:  # as the next call that makes one
+    with rundir.made_at_once(home / folder / "next", "run") as hidden:  # as the next call that makes one
         assert os.listdir(home / folder).count(hidden.name) == 1
     assert {one for one in os.listdir(home / folder) if one.startswith(".")} == set(), "what was half made stays"
     (home / folder / "next").rmdir()

@@ -20,15 +20,7 @@ from types import NoneType
 from typing import Any, Literal, Protocol, TypedDict, runtime_checkable
 
 from workbench.config import RunConfig
-from workbench.errors import (
-    AccessDenied,
-    HomeNotWritable,
-    RunExists,
-    RunNotFound,
-    StorageFailed,
-    UnknownName,
-    WorkbenchError,
-)
+from workbench.errors import AccessDenied, RunExists, RunNotFound, StorageFailed, UnknownName, WorkbenchError
 from workbench.rundir.files import check_fields, check_stays, own, read_record, whose, write_atomically, write_record
 from workbench.rundir.making import made_at_once
 from workbench.rundir.record_folder import RecordFolder
@@ -348,7 +340,7 @@ def create(
     folder = home() / "runs"
     check_stays(folder)
     try:
-        with made_at_once(folder / name) as hidden:
+        with made_at_once(folder / name, "run") as hidden:
             run = RunDirectory(hidden)
             _fill(run, code or {})
             prepare(run)
@@ -359,11 +351,6 @@ def create(
         there, remedy = ((f"a run {name!r}", f", or go on with it: wb.attach({name!r})") if is_run
                          else (f"a folder {folder / name}, which is no run since it has no run.json,", ""))
         raise RunExists(f"there is {there} already. Choose another name{remedy}.{_freeing(folder / name)}") from None
-    except WorkbenchError:
-        raise
-    except OSError as error:
-        raise HomeNotWritable(f"cannot create the run {name!r} in {folder}: {error.strerror}. Set WORKBENCH_HOME "
-                              "to a folder that can be written and has room.") from None
 
 
 def _freeing(path: Path) -> str:

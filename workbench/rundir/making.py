@@ -11,30 +11,37 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
+from workbench.errors import HomeNotWritable, WorkbenchError
 from workbench.rundir.files import make_private, without_locks
 
 _MAKING = ".making"
 
 
 @contextmanager
-def made_at_once(path: Path) -> Iterator[Path]:
+def made_at_once(path: Path, kind: str) -> Iterator[Path]:
     """A hidden folder to fill, which becomes `path` when the block ends, and is removed if the block raises.
 
     A process killed meanwhile leaves no `path`; the next call removes its hidden folder. Raises FileExistsError if
-    there is a `path`.
+    there is a `path`, HomeNotWritable for another OSError, also one of the block; `kind` is what it is: "run", "sweep".
     """
-    make_private(path.parent)
-    with _making(path.parent):
-        if path.exists():  # before any work
-            raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), str(path))
-        hidden = path.with_name(f"{_MAKING}-{secrets.token_hex(8)}")
-        hidden.mkdir(mode=0o700)
-        try:
-            yield hidden
-            _renamed(hidden, path)
-        except BaseException:
-            shutil.rmtree(hidden, ignore_errors=True)
-            raise
+    try:
+        make_private(path.parent)
+        with _making(path.parent):
+            if path.exists():  # before any work
+                raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), str(path))
+            hidden = path.with_name(f"{_MAKING}-{secrets.token_hex(8)}")
+            hidden.mkdir(mode=0o700)
+            try:
+                yield hidden
+                _renamed(hidden, path)
+            except BaseException:
+                shutil.rmtree(hidden, ignore_errors=True)
+                raise
+    except (FileExistsError, WorkbenchError):
+        raise
+    except OSError as error:
+        raise HomeNotWritable(f"cannot create the {kind} {path.name!r} in {path.parent}: {error.strerror}. Set "
+                              "WORKBENCH_HOME to a folder that can be written and has room.") from None
 
 
 def _renamed(hidden: Path, path: Path) -> None:

@@ -15,7 +15,7 @@ from typing import Any
 
 from workbench import checkpoints, rundir
 from workbench.config import RunConfig
-from workbench.errors import HomeNotWritable, RunAlive, RunExists, RunNotFound, StorageFailed, WorkbenchError
+from workbench.errors import RunAlive, RunExists, RunNotFound, StorageFailed
 from workbench.rundir import Parent, RunDirectory, lock, read_record, write_atomically, write_record
 from workbench.rundir.files import check_fields
 from workbench.rundir.record_folder import RecordFolder
@@ -135,7 +135,7 @@ def create(
     if namesake is not None:
         raise RunExists(f"there is a run {namesake.name!r}, a name that a sweep {name!r} would use. Choose another.")
     try:
-        with rundir.made_at_once(path) as hidden:
+        with rundir.made_at_once(path, "sweep") as hidden:
             sweep = SweepFolder(hidden)
             sweep.code.mkdir(mode=0o700)
             for file, data in code.items():
@@ -146,11 +146,6 @@ def create(
     except FileExistsError:
         raise RunExists(f"there is a sweep {name!r} already. Choose another name, or go on with it: "
                         f"wb.attach_sweep({name!r}).resume().") from None
-    except WorkbenchError:
-        raise
-    except OSError as error:
-        raise HomeNotWritable(f"cannot create the sweep {name!r} in {folder()}: {error.strerror}. Set "
-                              "WORKBENCH_HOME to a folder that can be written and has room.") from None
 
 
 def find(name: str | Path) -> SweepFolder:
