@@ -22,7 +22,7 @@ from tests.attacks.test_files import soon
 from tests.played import checkpoint_in, rolled_out
 from tests.widgets import recorded, swept
 from workbench.checkpoints import at, write
-from workbench.copies import run_copy
+from workbench.copies.storage import Storage
 from workbench.errors import AccessDenied, CheckpointCorrupt, InvalidInput, NetworkFailed, StorageFailed, WorkbenchError
 from workbench.metrics import MetricsReader, MetricsWriter
 from workbench.playing.evaluating import evaluation_log
@@ -130,8 +130,8 @@ def test_an_order_to_stop_a_sweep_is_written_through_no_link(home: Path, tmp_pat
     assert not (tmp_path / "elsewhere").exists() and (sweep.path / "stop").is_file()
 
 
-@pytest.mark.parametrize("name", ["checkpoints", "code", "opponent/checkpoints"])
-def test_a_mirror_with_a_link_in_it_is_not_written_through(bad: RunDirectory, tmp_path: Path, name: str) -> None:
+@pytest.mark.parametrize("name", ["checkpoints", "code", "opponent/checkpoints", ".writing-run.json"])
+def test_a_copy_with_a_link_in_it_is_not_written_through(bad: RunDirectory, tmp_path: Path, name: str) -> None:
     model = {"model": {"weight": np.eye(3, dtype=np.float32)}}
     meta = {"steps": 1, "updates": 1, "time_s": 1.0}
     others = [write(tmp_path / "others", frames=at, requested=True, meta=meta, groups=model) for at in (1, 2, 3)]
@@ -141,7 +141,7 @@ def test_a_mirror_with_a_link_in_it_is_not_written_through(bad: RunDirectory, tm
     link.parent.mkdir(parents=True)
     link.symlink_to(tmp_path / "others")
     with pytest.raises(StorageFailed, match="is a link to"):
-        run_copy.copy(bad, tmp_path / "drive")
+        Storage(f"file://{tmp_path}/drive").keep(bad)
     assert sorted((tmp_path / "others").iterdir()) == [one.path for one in others]
 
 

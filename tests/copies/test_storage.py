@@ -13,13 +13,15 @@ from pathlib import Path
 from typing import Any
 
 import fsspec
+import numpy as np
 import psutil
 import pytest
 from fsspec.implementations.local import LocalFileSystem
+from fsspec.implementations.memory import MemoryFileSystem
 
 import workbench as wb
 from tests.conftest import CALM, eventually
-from tests.written_checkpoints import save
+from tests.written_checkpoints import meta, save
 from workbench import checkpoints, rundir
 from workbench.checkpoints.checkpoint import META
 from workbench.config import RunConfig
@@ -71,14 +73,22 @@ def _answers(port: int) -> bool:
 @pytest.fixture(params=["file", "s3"])
 def url(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
     """An empty folder of storage."""
-    if request.param == "file":
-        return f"file://{tmp_path}/kept"
+    return f"file://{tmp_path}/kept" if request.param == "file" else _in_s3(request, tmp_path, monkeypatch)
+
+
+def _in_s3(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
     server = request.getfixturevalue("s3_server")
     for name, value in {"AWS_ENDPOINT_URL": server, "AWS_ACCESS_KEY_ID": "k", "AWS_SECRET_ACCESS_KEY": "s",
                         "AWS_DEFAULT_REGION": "us-east-1"}.items():
         monkeypatch.setenv(name, value)
     fsspec.filesystem("s3").makedirs(BUCKET, exist_ok=True)
     return f"s3://{BUCKET}/{tmp_path.name}"
+
+
+@pytest.fixture(params=["memory", "s3"])
+def objects(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+    """An empty folder of storage that neither renames nor has folders of its own."""
+    return f"memory://{tmp_path.name}" if request.param == "memory" else _in_s3(request, tmp_path, monkeypatch)
 
 
 def made(name: str = "pong", **record: Any) -> RunDirectory:
@@ -116,27 +126,28 @@ def test_only_the_newest_checkpoints_and_the_best_one_are_kept(url: str, home: P
     assert kept == {checkpoint.path.name for checkpoint in checkpoints.every(run.checkpoints)[-2:]}
 
 
-def test_a_reader_never_sees_half_of_a_checkpoint(url: str, home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_reader_never_sees_half_of_a_checkpoint(objects: str, home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Whichever object the connection breaks at."""
-    run, put = made(), Storage._put
+    url, run, files = objects, made(), Storage(objects)._files
+    put = files.put_file
     save(run.checkpoints, frames=100)
     Storage(url).keep(run)
     save(run.checkpoints, frames=200)
     for broken in range(20):
         left = iter(range(broken))
 
-        def breaks(self: Storage, path: Path, there: str, left: Iterator[int] = left) -> None:
+        def breaks(path: str, there: str, left: Iterator[int] = left) -> None:
             if next(left, None) is None:
                 raise OSError("the network is gone")
-            put(self, path, there)
+            put(path, there)
 
-        monkeypatch.setattr(Storage, "_put", breaks)
+        monkeypatch.setattr(files, "put_file", breaks)
         try:
             done = Storage(url).keep(run) == 200
         except StorageFailed as error:
             assert "the network is gone" in str(error)
             done = False
-        monkeypatch.setattr(Storage, "_put", put)
+        monkeypatch.setattr(files, "put_file", put)
         into = home / f"seen-{broken}"
         Storage(url).fetch("pong", into)
         newest, _ = checkpoints.newest_good(RunDirectory(into / "pong").checkpoints, replay=False)
@@ -148,19 +159,19 @@ def test_a_reader_never_sees_half_of_a_checkpoint(url: str, home: Path, monkeypa
 
 
 def test_uploads_that_broke_off_do_not_fill_the_storage(
-    url: str, home: Path, monkeypatch: pytest.MonkeyPatch
+    objects: str, home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    run, put = made(), Storage._put
+    url, run, kept = objects, made(), Storage(objects)
+    put = kept._files.put_file
     save(run.checkpoints, frames=100)
 
-    def breaks(self: Storage, path: Path, there: str) -> None:
-        if path.name == META:
+    def breaks(path: str, there: str) -> None:
+        if there.endswith(META):
             raise OSError("the network is gone")
-        put(self, path, there)
+        put(path, there)
 
-    kept = Storage(url)
     with monkeypatch.context() as patch:
-        patch.setattr(Storage, "_put", breaks)
+        patch.setattr(kept._files, "put_file", breaks)
         with pytest.raises(StorageFailed, match="the network is gone"):
             kept.keep(run)
     other = Path(files_of(url)[0].split("/")[0], "checkpoints/000000000150/rng.safetensors")
@@ -508,18 +519,18 @@ def test_a_checkpoint_that_storage_does_not_delete_keeps_no_newer_one_away(
     def refuse(*_: object) -> None:
         raise Refused("objects are locked")
 
-    monkeypatch.setattr(LocalFileSystem, "rm_file", refuse)
+    monkeypatch.setattr(MemoryFileSystem, "rm_file", refuse)
     run = made()
     for frames in (100, 200, 300, 400):
         save(run.checkpoints, frames=frames)
-        assert Storage(f"file://{tmp_path}/kept").keep(run) == frames
+        assert Storage(f"memory://{tmp_path.name}").keep(run) == frames
 
 
 @pytest.mark.parametrize("wrong", ["a read fails", "the clock of the machine before was fast"])
 def test_a_checkpoint_that_was_copied_just_now_stays(
     home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, wrong: str
 ) -> None:
-    run, kept = made(), Storage(f"file://{tmp_path}/kept")
+    run, kept = made(), Storage(f"memory://{tmp_path.name}")
     for frames in (100, 200):
         save(run.checkpoints, frames=frames)
         assert kept.keep(run) == frames
@@ -527,12 +538,26 @@ def test_a_checkpoint_that_was_copied_just_now_stays(
         def fail(self: object, path: str, **_: object) -> bytes:
             raise OSError(5, "Input/output error", path)
 
-        monkeypatch.setattr(LocalFileSystem, "cat_file", fail)
+        monkeypatch.setattr(MemoryFileSystem, "cat_file", fail)
     else:
         monkeypatch.setattr(Storage, "_created", lambda self, name, folder: -float(folder.split("-")[0]))
     third = save(run.checkpoints, frames=300)
     assert kept.keep(run) == 300
-    assert (tmp_path / "kept" / "pong" / "checkpoints" / third.path.name / META).exists()
+    assert f"pong/checkpoints/{third.path.name}/{META}" in files_of(f"memory://{tmp_path.name}")
+
+
+def test_another_machines_checkpoint_of_the_same_frames_is_not_taken_for_this_ones(url: str, home: Path) -> None:
+    run = made()
+    save(run.checkpoints, frames=100)
+    assert Storage(url).keep(run) == 100
+    shutil.rmtree(run.checkpoints)
+    model = {"model": {"a": np.ones(3, np.float32)}}
+    ours = checkpoints.write(run.checkpoints, frames=100, groups=model, meta=meta(), requested=False)
+    assert Storage(url).keep(run) == 100
+    shutil.rmtree(run.path)
+    storage.restored(f"{url}/pong")
+    assert checkpoints.newest(run.checkpoints).files == ours.files
+    assert Storage(url).keep(run) is None, "nothing is new yet"
 
 
 @pytest.mark.parametrize("error", [sqlite3.OperationalError("database or disk is full"), Refused("objects are locked")],
@@ -564,14 +589,15 @@ def test_a_copy_that_fails_of_anything_is_said_once_and_tried_again(
 def test_a_supervisors_next_copy_removes_what_its_last_upload_left(
     home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    url, put = f"file://{tmp_path}/kept", Storage._put
+    url = f"memory://{tmp_path.name}/kept"
+    put = MemoryFileSystem.put_file
 
-    def breaks(self: Storage, path: Path, there: str) -> None:
+    def breaks(self: MemoryFileSystem, path: str, there: str) -> None:
         if there.endswith(f"000000000100/{META}"):
             raise OSError("the network is gone")
         put(self, path, there)
 
-    monkeypatch.setattr(Storage, "_put", breaks)
+    monkeypatch.setattr(MemoryFileSystem, "put_file", breaks)  # each thread has an object of its own
     monkeypatch.setattr(storing, "_EVERY_S", 0.01)
     run, said = made(), []
     save(run.checkpoints, frames=100)

@@ -24,7 +24,6 @@ import tempfile
 import time
 from collections.abc import Mapping, Sequence
 from contextlib import closing, suppress
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -124,9 +123,15 @@ def _is_with_another(copied: Mapping[str, Any], here: Mapping[str, Any]) -> bool
     return any(mark not in marks for mark in last) or went_on_s > LAST_COPY_S
 
 
+def are_of(checkpoint: Checkpoint, files: Mapping[str, Any]) -> bool:
+    """Whether these files of a copy, with their checksums, are the checkpoint's; a replay is not copied."""
+    replay = file_of(REPLAY)
+    return {**files, replay: None} == {**checkpoint.files, replay: None}
+
+
 def _same(checkpoint: Checkpoint, copied: Path) -> bool:
     with suppress(InvalidInput, CheckpointCorrupt):  # nothing there yet, or what stands there is no checkpoint
-        return checkpoints.at(copied) == replace(checkpoint, path=copied)
+        return are_of(checkpoint, checkpoints.at(copied).files)
     return False
 
 

@@ -5,6 +5,7 @@
 
 Object storage neither renames nor locks, but it shows an object when it is whole, so the order of writing is enough:
 a reader sees a checkpoint with all its files, or none. What is read back is verified by its checksums all the same.
+A folder of this machine's file system is written and read as a Drive's is, by `run_copy`, through no link.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from pathlib import Path, PurePosixPath
 from typing import Any
 
 from workbench import checkpoints, rundir
+from workbench.checkpoints import Checkpoint
 from workbench.checkpoints.checkpoint import META
 from workbench.copies import run_copy
 from workbench.errors import AccessDenied, CheckpointCorrupt, InvalidInput, MissingPackage, RunNotFound, StorageFailed
@@ -49,6 +51,7 @@ class Storage:
         except ValueError as error:
             raise InvalidInput(f"storage={url!r} is no URL that fsspec knows: {error}.") from None
         self._root = str(root).rstrip("/")
+        self.folder = Path(self._root) if "file" in self._files.protocol else None
         self._broken: set[str] = set()  # folders of checkpoints whose upload was begun and has not ended
 
     @property
@@ -61,7 +64,7 @@ class Storage:
         where it is not the run's own storage, also if it cannot be reached, and RunNotFound if nothing is there."""
         own = run.config().storage
         try:
-            record = self._known(run.name)
+            record = self.check_known(run.name)
         except (StorageFailed, RunNotFound):
             if own and Storage(own).place == self.place:  # its own need not answer now
                 return
@@ -91,8 +94,10 @@ class Storage:
 
         Raises StorageFailed, or what `run_copy.copy` raises; what was there before then remains.
         """
+        if self.folder is not None:
+            return run_copy.copy(run, self.folder)
         newest, _ = checkpoints.newest_good(run.checkpoints, replay=False)
-        if newest is None or newest.path.name in self._whole(run.name):
+        if newest is None or self._has(run.name, newest):
             return None
         self.check_free(run)
         with tempfile.TemporaryDirectory(prefix="rl-workbench-") as staging:
@@ -101,6 +106,8 @@ class Storage:
             self._clear(run.name)
             (copied,) = [one.path.name for one in checkpoints.every(Path(staging) / run.name / "checkpoints")]
             self._broken.add(copied)
+            with suppress(Exception):  # each file system has errors of its own; usually there is none of that name
+                self._files.rm_file(self._at(run.name, "checkpoints", copied, META))
             self._upload(Path(staging) / run.name, self._at(run.name))
             self._broken.discard(copied)
         self._prune(run, copied)
@@ -109,15 +116,19 @@ class Storage:
     @contextmanager
     def brought(self) -> Iterator[Path]:
         """An empty folder for what comes from there, which errors call by the URL."""
-        with tempfile.TemporaryDirectory(prefix="rl-workbench-") as folder:
-            try:
-                yield Path(folder)
-            except (AccessDenied, CheckpointCorrupt, StorageFailed) as error:
-                raise type(error)(str(error).replace(folder, self.url)) from None
+        with tempfile.TemporaryDirectory(prefix="rl-workbench-") as folder, self.named(folder):
+            yield Path(folder)
+
+    @contextmanager
+    def named(self, folder: str) -> Iterator[None]:
+        """Lets errors about what is in `folder` call it by the URL."""
+        try:
+            yield
+        except (AccessDenied, CheckpointCorrupt, StorageFailed) as error:
+            raise type(error)(str(error).replace(folder, self.url)) from None
 
     def fetch(self, name: str, into: Path) -> None:
-        """Copy what is kept of that run to `into`/`name`. Raises RunNotFound with the nearest name, StorageFailed."""
-        self._known(name)
+        """Copy what is kept of that run to `into`/`name`. Raises StorageFailed."""
         with self._asked():
             for _ in range(_LISTED_AGAIN):  # what was listed may be pruned by who writes there
                 with suppress(FileNotFoundError):
@@ -144,7 +155,7 @@ class Storage:
     def _at(self, *parts: str) -> str:
         return "/".join([self._root, *parts])
 
-    def _known(self, name: str) -> dict[str, Any]:
+    def check_known(self, name: str) -> dict[str, Any]:
         """run.json of a run that is kept. Raises RunNotFound with the nearest name."""
         if (record := self._record(name)) is None:
             raise run_copy.not_there(name, f"at {self.url}", self.names())
@@ -190,17 +201,7 @@ class Storage:
             for path in sorted(paths, key=lambda path: (path.name == META, path.name == "run.json", path)):
                 there = "/".join([target, *path.relative_to(folder).parts])
                 self._files.makedirs(there.rpartition("/")[0], exist_ok=True)
-                self._put(path, there)
-
-    def _put(self, path: Path, there: str) -> None:
-        """One file, which appears there whole: where it is a plain file system, beside and renamed."""
-        if "file" not in self._files.protocol:
-            self._files.put_file(str(path), there)
-            return
-        folder, _, name = there.rpartition("/")
-        beside = f"{folder}/{_WRITING}{name}"
-        self._files.put_file(str(path), beside)
-        Path(beside).replace(there)
+                self._files.put_file(str(path), there)
 
     def _prune(self, run: RunDirectory, newest: str) -> None:
         """Delete all but the newest checkpoints and the best one: the file by which they count as whole, then the
@@ -221,12 +222,26 @@ class Storage:
                     self._files.rm(there, recursive=True)
                     self._broken.discard(folder)
 
+    def _has(self, name: str, checkpoint: Checkpoint) -> bool:
+        """Whether that checkpoint is there, and not another machine's of the same number of frames."""
+        folder = checkpoint.path.name
+        if folder not in self._whole(name):
+            return False
+        with self._asked():
+            return run_copy.are_of(checkpoint, dict(self._described(name, folder).get("files", {})))
+
     def _created(self, name: str, folder: str) -> float:
         """When the checkpoint in that folder was made, in seconds since 1970; 0 if it says no time."""
-        text = self._files.cat_file(self._at(name, "checkpoints", folder, META))
-        with suppress(ValueError, KeyError, TypeError):  # what lies there may be anybody's
-            return float(json.loads(text)["created"])
+        with suppress(ValueError, TypeError):  # what lies there may be anybody's
+            return float(self._described(name, folder).get("created", 0.0))
         return 0.0
+
+    def _described(self, name: str, folder: str) -> dict[str, Any]:
+        """The description of the checkpoint in that folder; {} if it is none."""
+        text = self._files.cat_file(self._at(name, "checkpoints", folder, META))
+        with suppress(ValueError, RecursionError):
+            return described if isinstance(described := json.loads(text), dict) else {}
+        return {}
 
     @contextmanager
     def _asked(self) -> Iterator[None]:
@@ -255,6 +270,10 @@ def restored(url: str, *, trust_code: bool = False) -> str:
         storage.check_copy(rundir.find(name))
         storage.check_not_ahead(rundir.find(name))
         return name
+    storage.check_known(name)
+    if storage.folder is not None:
+        with storage.named(str(storage.folder)):
+            return run_copy.restored(name, storage.folder, trust_code=trust_code)
     with storage.brought() as into:
         storage.fetch(name, into)
         return run_copy.restored(name, into, trust_code=trust_code)
