@@ -11,7 +11,6 @@ _ENTRIES = {  # the function that is called with the words after the entry
     "_supervisor": "supervisor.main:main",
     "_learner": "learner.main:main",
     "_actor": "actor.main:main",
-    "_mirror": "launchers.colab.mirror:main",
     "_sweep": "sweeping.process:main",
     "_tracker": "trackers.main:main",
     "_track": "trackers.main:once",

@@ -500,7 +500,7 @@ def test_storage_that_goes_away_is_said_once_and_the_run_goes_on(home: Path, tmp
         folder.rename(tmp_path / "away")
         folder.write_text("no folder")
         run.checkpoint()
-        eventually(lambda: "not copied to storage, and is tried again" in " ".join(run.events["message"]))
+        eventually(lambda: f"not copied to {folder}, and is tried again" in " ".join(run.events["message"]))
         folder.unlink()
         (tmp_path / "away").rename(folder)
         eventually(lambda: "outage" in Storage(str(folder)).names())

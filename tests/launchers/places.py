@@ -8,12 +8,10 @@ from __future__ import annotations
 import tempfile
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.conftest import eventually, processes_of
 from tests.launchers.clusters import ray_cluster
 
 
@@ -43,8 +41,7 @@ def inline() -> Iterator[Offer]:
 def colab() -> Iterator[Offer]:
     with tempfile.TemporaryDirectory(prefix="wb-drive-") as folder, pytest.MonkeyPatch.context() as patch:
         patch.setenv("WORKBENCH_MIRROR", folder)
-        yield Offer({"launcher": "colab"}, logs={"supervisor", "learner", "actor-0", "mirror"})
-        eventually(lambda: not processes_of(Path(folder)), what="the mirror copies the last checkpoint, and ends")
+        yield Offer({"launcher": "colab"})
 
 
 def ray() -> Iterator[Offer]:

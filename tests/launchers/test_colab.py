@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import shutil
-import signal
 import sqlite3
 import subprocess
 import sys
@@ -46,11 +45,6 @@ def launch(environment="CartPole-v1", **fields) -> wb.Run:
     return wb.launch(environment, launcher="colab", **{**SMALL, "actors": 1, **fields})
 
 
-def mirrors(run: wb.Run) -> list[psutil.Process]:
-    return [one for one in psutil.process_iter(["cmdline"])
-            if "_mirror" in (one.info["cmdline"] or []) and str(run.path) in one.info["cmdline"]]
-
-
 def copied(run: wb.Run, frames: int) -> None:
     eventually(lambda: colab.kept(run.path).get("frames") == frames and not colab.kept(run.path)["error"],
                what=f"{frames} frames in {colab.kept(run.path)}")
@@ -58,10 +52,10 @@ def copied(run: wb.Run, frames: int) -> None:
 
 def disconnect(run: wb.Run, home: Path) -> None:
     """Take the machine away: all processes at once, and the disk."""
-    for process in [*mirrors(run), *psutil.Process(run.status.supervisor_pid).children(),
-                    psutil.Process(run.status.supervisor_pid)]:
+    supervisor = psutil.Process(run.status.supervisor_pid)
+    for process in [*supervisor.children(), supervisor]:
         process.kill()
-    eventually(lambda: run.status.state == "dead" and not mirrors(run))
+    eventually(lambda: run.status.state == "dead")
     shutil.rmtree(home / "runs")
 
 
@@ -84,7 +78,6 @@ def test_a_run_goes_on_from_drive_on_the_next_machine(home: Path, drive: Path) -
     again.wait(frames=first.frames + 300, timeout_s=240)
     last = again.stop().frames
     copied(again, last)
-    eventually(lambda: not mirrors(again))
     assert [one.frames for one in checkpoints.every(here / "checkpoints")] == [first.frames, last]
     assert colab.restored("taken") == "taken"  # which is here
 
@@ -157,8 +150,7 @@ def saved(home: Path, drive: Path) -> Path:
     for updates in (3, 20):
         run.wait(updates=updates, timeout_s=240)
         copied(run, run.checkpoint().frames)
-    run.stop()
-    eventually(lambda: not mirrors(run))
+    copied(run, run.stop().frames)
     shutil.rmtree(home / "runs")
     return drive / "typed"
 
@@ -208,16 +200,12 @@ def test_a_copy_that_fails_is_told_and_tried_again(home: Path, tmp_path: Path, d
 
 
 @pytest.mark.full
-def test_the_mirror_outlives_whoever_launched_and_ends_with_the_run(home: Path, drive: Path) -> None:
+def test_the_copy_outlives_whoever_launched(home: Path, drive: Path) -> None:
     fields = {**SMALL, "actors": 1, "launcher": "colab", "name": "left"}
     code = f"import workbench as wb; wb.launch('CartPole-v1', **{fields!r})"
     subprocess.run([sys.executable, "-c", code], check=True, timeout=240, start_new_session=True)
     run = wb.attach("left")
-    assert len(mirrors(run)) == 1 and mirrors(run)[0].ppid() != os.getpid()
-    mirrors(run)[0].send_signal(signal.SIGHUP)
-    last = run.stop().frames
-    copied(run, last)
-    eventually(lambda: not mirrors(run))
+    copied(run, run.stop().frames)
 
 
 @pytest.mark.full
@@ -226,7 +214,7 @@ def test_without_a_folder_it_says_that_nothing_is_kept(home: Path, monkeypatch, 
     colab.prepare(None)
     assert "Checkpoints are not copied" in capsys.readouterr().out
     run = launch()
-    assert "is on this machine alone" in capsys.readouterr().out and not mirrors(run)
+    assert "is on this machine alone" in capsys.readouterr().out and not colab.kept(run.path)
     run.stop(timeout_s=0)
 
 

@@ -30,7 +30,7 @@ from typing import Any
 from workbench import checkpoints, rundir
 from workbench.checkpoints import Checkpoint
 from workbench.checkpoints.checkpoint import META, REPLAY, file_of
-from workbench.copies import LAST_COPY_S
+from workbench.copies import FOLDER, LAST_COPY_S
 from workbench.errors import CheckpointCorrupt, InvalidInput, RunNotFound, StorageFailed, nearest
 from workbench.metrics import check_whole
 from workbench.replay import demonstration_file
@@ -222,7 +222,7 @@ def restored(name: str, folder: str | Path | None = None, *, trust_code: bool = 
     StorageFailed where the one in `folder` is another one than the one here, RunExists where processes of the one here
     live on without its folder.
     """
-    folder = folder or os.environ.get("WORKBENCH_MIRROR")
+    folder = folder or os.environ.get(FOLDER)
     if is_here(name):
         if folder:
             run, copied_run = rundir.find(name), RunDirectory(_absolute(folder) / name)

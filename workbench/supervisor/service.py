@@ -8,6 +8,7 @@ from typing import Any
 from workbench.config import RunConfig, Setting
 from workbench.errors import InvalidInput, OutOfBounds, RunNotAlive
 from workbench.rundir import RunDirectory
+from workbench.supervisor import storing
 from workbench.supervisor.endings import Outcome
 from workbench.supervisor.supervisor import Supervisor
 from workbench.tables import counted
@@ -21,13 +22,8 @@ _THREADS = 32  # a call may wait for a learner that hangs, and others must still
 
 
 def serve(run: RunDirectory, supervisor: Supervisor) -> None:
-    """Supervise the run to its end, answer control calls, and keep its copy in storage, meanwhile."""
-    storage = supervisor.config.storage
-    stored = None
-    if storage:
-        from workbench.supervisor.storing import StoredCopy
-
-        stored = StoredCopy(run, storage, on_failure=lambda why: supervisor.event("error", why))
+    """Supervise the run to its end, answer control calls, and keep its copies, meanwhile."""
+    copies = storing.begin(run, supervisor.config, on_failure=lambda why: supervisor.event("error", why))
     server = serve_run(run, SUPERVISOR, calls=Service(supervisor).calls(), threads=_THREADS,
                        on_flood=lambda text: supervisor.event("error", text))
     try:
@@ -35,7 +31,7 @@ def serve(run: RunDirectory, supervisor: Supervisor) -> None:
     finally:
         server.stop(1.0)
         run.remove_sockets()
-        if stored is not None:
+        for stored in copies:
             stored.close()
         supervisor.close()
 

@@ -1,33 +1,55 @@
-"""Keeps a copy of a run in its `storage` while its supervisor lives: the newest checkpoint, and all that belongs to it.
+"""Keeps copies of a run while its supervisor lives: the newest checkpoint, and all that belongs to it.
 
-A copy that fails is an event, once for each reason, and is tried again; the run goes on meanwhile. The last checkpoint
-is copied before the supervisor ends.
+They are in its `storage`, and on a hosted notebook's machine in the folder that outlives that, such as a Drive. A copy
+that fails is an event, once for each reason, and is tried again; the run goes on meanwhile. The last checkpoint is
+copied before the supervisor ends.
 """
 
 from __future__ import annotations
 
+import os
 import threading
+import time
 from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
-from workbench.copies import LAST_COPY_S, run_copy
-from workbench.copies.storage import Storage
+from workbench import rundir
+from workbench.config import RunConfig
+from workbench.copies import FOLDER, LAST_COPY_S, RECORD
+from workbench.errors import StorageFailed
 from workbench.rundir import RunDirectory
+
+if TYPE_CHECKING:
+    from workbench.copies.storage import Storage
 
 _EVERY_S = 5.0
 _LAST_S = LAST_COPY_S - 60.0  # for the last copy, where nothing takes the machine away
+
+
+def begin(run: RunDirectory, config: RunConfig, *, on_failure: Callable[[str], None]) -> list[StoredCopy]:
+    """Begin the run's copies."""
+    folder = os.environ.get(FOLDER, "") if config.launcher == "colab" else ""
+    places = {config.storage: None, folder: run.path / RECORD}
+    return [StoredCopy(run, url, on_failure=on_failure, record=record) for url, record in places.items() if url]
 
 
 class StoredCopy:
     """A thread that copies; `close` copies a last time.
 
     Args:
+        url: of storage, or a folder.
         on_failure: called with why a copy failed, once for each reason.
+        record: file to write what was copied last and what went wrong, for `colab.kept`.
     """
 
-    def __init__(self, run: RunDirectory, url: str, *, on_failure: Callable[[str], None]) -> None:
-        self._run, self._url, self._on_failure = run, url, on_failure
+    def __init__(
+        self, run: RunDirectory, url: str, *, on_failure: Callable[[str], None], record: Path | None = None
+    ) -> None:
+        self._run, self._url, self._on_failure, self._record = run, url, on_failure, record
+        self._told: dict[str, Any] = {"folder": f"{url}/{run.name}", "frames": None, "time": None, "error": ""}
         self._ended = threading.Event()
-        self._said = ""
         self._storage: Storage | None = None  # which knows what of its uploads broke off
         self._thread = threading.Thread(target=self._copy_on, name="storage", daemon=True)
         self._thread.start()
@@ -41,6 +63,8 @@ class StoredCopy:
 
     def _copy_on(self) -> None:
         """Copy whenever the checkpoints have changed: to look for a new one in storage reads the newest one whole."""
+        from workbench.copies import run_copy
+
         copied: set[str] = set()
         ended = False
         while not ended:
@@ -51,14 +75,23 @@ class StoredCopy:
 
     def _copies(self, *, last: bool) -> bool:
         """Whether the newest checkpoint is in storage now; if not, why is said once."""
+        from workbench.copies.storage import Storage
+
+        frames, why = None, ""
         try:
             self._storage = self._storage or Storage(self._url)
-            self._storage.keep(self._run)
-            self._said = ""
+            frames = self._storage.keep(self._run)
         except Exception as error:  # SQLite and each file system have errors of their own; the thread outlives them
             why = f"{type(error).__name__}: {error}"
-            if why != self._said:
-                again = "" if last else ", and is tried again"
-                self._on_failure(f"the newest checkpoint was not copied to storage{again}: {why}")
-            self._said = why
-        return not self._said
+        said = self._told["error"]
+        self._tell({} if frames is None else {"frames": frames, "time": time.time()}, error=why)
+        if why and why != said:
+            where, again = "storage" if "://" in self._url else self._url, "" if last else ", and is tried again"
+            self._on_failure(f"the newest checkpoint was not copied to {where}{again}: {why}")
+        return not why
+
+    def _tell(self, progress: dict[str, Any], *, error: str) -> None:
+        before, self._told = self._told, {**self._told, **progress, "error": error}
+        if self._record is not None and self._told != before:
+            with suppress(StorageFailed):  # a full disk, of which the supervisor tells
+                rundir.write_record(self._record, self._told)

@@ -7,14 +7,13 @@
     run = wb.resume(colab.restored("pong-vtrace-1"))   # on the next machine
 
 As `local`, with two differences. The accelerator is detected without opening it, so that only the learner's process
-opens it. Another process copies all that a run needs to continue to a folder that outlives the machine; see `mirror`.
+opens it. The supervisor copies all that a run needs to continue to a folder that outlives the machine (`copies`).
 """
 
 from __future__ import annotations
 
 from workbench.copies.run_copy import restored
-from workbench.launchers.colab.launcher import ColabLauncher, prepare
-from workbench.launchers.colab.mirror import kept
+from workbench.launchers.colab.launcher import ColabLauncher, kept, prepare
 from workbench.launchers.colab.runtime import Runtime, found
 
 __all__ = ["ColabLauncher", "Runtime", "found", "kept", "prepare", "restored"]

@@ -6,16 +6,18 @@ import importlib
 import os
 import tempfile
 from pathlib import Path
+from typing import Any
 
+from workbench import rundir
 from workbench.config import RunConfig
 from workbench.config.chosen import DEVICE_VARIABLE
+from workbench.copies import FOLDER, RECORD
 from workbench.errors import InvalidInput, OutOfBounds, RunExists, StorageFailed
 from workbench.launchers.colab.runtime import Runtime, found
 from workbench.launchers.local import LocalLauncher, LocalProcess
 from workbench.rundir import RunDirectory
 
 DRIVE = Path("/content/drive")
-FOLDER = "WORKBENCH_MIRROR"  # variable with the folder to which runs are copied
 
 
 def prepare(folder: str | Path | None = DRIVE / "MyDrive" / "rl-workbench") -> Runtime:
@@ -41,6 +43,12 @@ def prepare(folder: str | Path | None = DRIVE / "MyDrive" / "rl-workbench") -> R
     return runtime
 
 
+def kept(run: str | Path) -> dict[str, Any]:
+    """The last copy of a run: {"folder", "frames", "time", "error"}; "error" says why the newest copy failed."""
+    path = rundir.find(run).path / RECORD
+    return rundir.read_record(path) if path.exists() else {}
+
+
 def _mount_drive() -> None:
     if os.path.ismount(DRIVE):
         return
@@ -61,7 +69,7 @@ def _check_writable(folder: Path) -> None:
 
 
 class ColabLauncher(LocalLauncher):
-    """Starts supervisors as detached processes of this machine, with its accelerator as device, and a mirror."""
+    """Starts supervisors as detached processes of this machine, with its accelerator as device."""
 
     def check(self, config: RunConfig) -> None:
         """See `Launcher`. Raises OutOfBounds for an accelerator that this runtime does not have."""
@@ -78,14 +86,10 @@ class ColabLauncher(LocalLauncher):
                             f"wb.resume(colab.restored({name!r})); or choose another name.")
 
     def start(self, run: RunDirectory) -> LocalProcess:
-        """Start the run's supervisor and its mirror, and return at once."""
-        process = super().start(run)
-        folder = os.environ.get(FOLDER)
-        if folder:
-            LocalProcess.started("_mirror", run.path, folder, log=run.logs / "mirror.log")
-        else:
+        """Start the run's supervisor, which copies it to the prepared folder, and return at once."""
+        if not os.environ.get(FOLDER):
             print(f"{run.name} is on this machine alone, and is lost when it ends: colab.prepare() copies it to Drive.")
-        return process
+        return super().start(run)
 
     def environment(self) -> dict[str, str]:
         """See `LocalLauncher`; with this machine's device."""
