@@ -26,7 +26,6 @@ from workbench.errors import AccessDenied, CheckpointCorrupt, InvalidInput, Miss
 from workbench.rundir import RunDirectory
 
 PACKAGES = {"s3": "s3fs", "gs": "gcsfs", "gcs": "gcsfs", "abfs": "adlfs", "az": "adlfs"}  # by scheme
-_WRITING = ".writing-"  # begins the name of a file that is not whole yet
 _LISTED_AGAIN = 3  # times
 
 
@@ -143,9 +142,8 @@ class Storage:
             relative = PurePosixPath(path).relative_to(source)
             if ".." in relative.parts:
                 raise StorageFailed(f"{self.url} has an object with '..' in its name: {path!r:.100}. Delete it.")
-            if not relative.name.startswith(_WRITING):
-                (target / relative).parent.mkdir(parents=True, exist_ok=True)
-                self._files.get_file(path, str(target / relative))
+            (target / relative).parent.mkdir(parents=True, exist_ok=True)
+            self._files.get_file(path, str(target / relative))
 
     def names(self) -> list[str]:
         """Names of the runs that are kept there."""
