@@ -201,6 +201,7 @@ def test_a_number_that_the_policy_sees_is_edited_and_a_wrong_one_is_refused_unde
     expect(player.locator(".wb-where")).to_contain_text("step 0 of 80")
     player.locator(".wb-whatif > summary").click()
     player.locator(".wb-scrub").fill("30")
+    at(player, 30)  # its numbers are in the fields
     angle = player.locator(".wb-number").nth(2)
     expect(angle).to_be_visible()
     angle.fill("1e99")

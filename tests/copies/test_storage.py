@@ -416,10 +416,10 @@ def test_a_copy_comes_back_while_it_is_written(
     kept = Storage(url)
     files, find, pruned = kept._files, kept._files.find, []
 
-    def found(path: str) -> list[str]:
-        paths: list[str] = find(path)
+    def found(path: str, **more: Any) -> Any:
+        paths = find(path, **more)  # with details, for a glob
         oldest = next(one for one in paths if one.endswith("meta.json"))
-        if not pruned:
+        if not pruned and not more:
             pruned.append(oldest)
             files.rm(oldest.rpartition("/")[0], recursive=True)
         return paths
