@@ -121,6 +121,7 @@ def locked(home: Path, monkeypatch: pytest.MonkeyPatch) -> rundir.RunDirectory:
     monkeypatch.setattr(lock, "ORPHANS_LIVE_S", 0.1)
     monkeypatch.setattr(starting, "answers", lambda control: False)
     monkeypatch.setattr(lock, "processes", lambda run, *entries: [SimpleNamespace(pid=77)])
+    monkeypatch.setattr(lock, "directory_of", lambda process: str(rundir.find("mute").path))
     held = iter([True] * 8)
     monkeypatch.setattr(lock, "is_held", lambda path: next(held, False))
     return rundir.create("mute", {"created": 0.0, "config": RunConfig.build("CartPole-v1").to_json(), "error": None,

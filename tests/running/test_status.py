@@ -87,11 +87,11 @@ def test_every_fact_of_an_empty_status_can_be_shown_and_named() -> None:
 
 def test_the_table_of_live_fields_shows_bounds_of_every_kind() -> None:
     table = hyperparameters(RunConfig.build("CartPole-v1", algorithm="r2d2"))
-    assert (table["save_replay"].kind, table["save_replay"].value) == ("bool", False)
+    assert (table["save_replay"].kind, table["save_replay"].value) == (bool, False)
     rows = {line.split()[0]: line for line in repr(table).splitlines()}
-    assert "True | False" in rows["save_replay"] and "None" not in rows["save_replay"]
+    assert "True, False" in rows["save_replay"] and "None" not in rows["save_replay"]
     assert "0.001 to 1000" in rows["replay_ratio"]
-    assert "1 to 10 M" in rows["target_update_period"]
+    assert "1 to 10 M updates" in rows["target_update_period"]
     groups = [row.group for row in table]
     assert table[0].name == "learning_rate" and groups == sorted(groups, key=GROUPS.index)
 

@@ -390,7 +390,8 @@ def _was_started(control: Control) -> bool:
                 f"back, or stop the run first, wb.attach({directory.name!r}).stop(), and resume it then.")
         if not (mute := lock.processes(directory, "_supervisor")):
             return False
-        if (there := lock.directory_of(mute[0])) != str(directory.path):  # by a link; sockets have other names there
+        there = lock.directory_of(mute[0])
+        if there not in ("", str(directory.path)):  # by a link; sockets have other names there
             raise ConnectionLost(
                 f"{directory.name} lives in {there}, which is another path of {directory.path}; nothing was changed. "
                 f"Set WORKBENCH_HOME to {Path(there).parents[1]}, and attach to it there.")
