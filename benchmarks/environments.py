@@ -92,7 +92,6 @@ def task_of(given: argparse.Namespace) -> Task:
 
 def fields_of(words: list[str]) -> dict[str, Any]:
     """Fields of a run, of words such as learning_rate=3e-4, in Python's types. Raises InvalidInput for others."""
-    from workbench.cli.values import parse_value
     from workbench.config import RunConfig
 
     for word in words:
@@ -100,7 +99,7 @@ def fields_of(words: list[str]) -> dict[str, Any]:
             raise wb.errors.InvalidInput(f"{word!r} is no FIELD=VALUE, such as learning_rate=3e-4.")
     given = dict(word.split("=", 1) for word in words)
     known = RunConfig.build("", algorithm=given.get("algorithm", "vtrace")).all_settings()
-    return {name: parse_value(known[name], text) if name in known else text for name, text in given.items()}
+    return {name: known[name].typed(text) if name in known else text for name, text in given.items()}
 
 
 def follow(run: wb.Run, task: Task, *, minutes: float) -> None:
