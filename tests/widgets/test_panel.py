@@ -57,7 +57,7 @@ def test_a_value_out_of_bounds_is_refused_in_words_under_its_control(panel: RunP
 def test_what_is_no_number_is_refused_in_words(panel: RunPanel) -> None:
     control = panel.controls["learning_rate"]
     control.field.value = "fast"
-    assert "is not a number" in control.message.value
+    assert "must be a number" in control.message.value
 
 
 def test_a_dead_run_says_so_under_the_control_and_how_to_continue(panel: RunPanel) -> None:
