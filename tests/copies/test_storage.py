@@ -7,6 +7,7 @@ import socket
 import sqlite3
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -25,7 +26,7 @@ from tests.written_checkpoints import meta, save
 from workbench import checkpoints, rundir
 from workbench.checkpoints.checkpoint import META
 from workbench.config import RunConfig
-from workbench.copies import LAST_COPY_S, run_copy, storage
+from workbench.copies import FOLDER, LAST_COPY_S, places, run_copy, storage
 from workbench.copies.storage import Storage, is_url
 from workbench.errors import (
     AccessDenied,
@@ -302,6 +303,42 @@ def test_a_run_that_was_restored_long_ago_takes_no_copy_over_that_went_on_since(
     assert Storage(url).keep(first) == 300
 
 
+def test_a_drives_copy_counts_as_well_and_one_folder_is_one_place(
+    home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = tmp_path / "drive [old]"
+    monkeypatch.setenv(FOLDER, str(folder))
+    config = RunConfig.build("CartPole-v1", launcher="colab", storage=f"file://{folder}/")
+    assert places(config) == {str(folder): True}
+    assert places(RunConfig.build("CartPole-v1", launcher="colab", storage="s3://a/b")) == {
+        "s3://a/b": False, str(folder): True}
+    assert places(RunConfig.build("CartPole-v1")) == {}
+    run = made()
+    save(run.checkpoints, frames=100)
+    assert Storage(str(folder)).keep(run) == 100
+    assert Storage(str(folder)).names() == ["pong"]
+    shutil.rmtree(run.checkpoints)
+    with pytest.raises(StorageFailed, match="would begin at 0 frames.*wb.resume.'file:///"):
+        starting.check_storage(run, config)
+    with pytest.raises(RunExists, match=r"Go on with it: wb\.resume\('file:///"):
+        wb.launch("CartPole-v1", name="pong", storage=str(folder))
+
+
+def test_copies_that_hang_end_in_the_same_time(
+    home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run, said, hangs = made(), [], threading.Event()
+    save(run.checkpoints, frames=100)
+    monkeypatch.setattr(Storage, "keep", lambda self, run: hangs.wait(240))
+    monkeypatch.setattr(storing, "_LAST_S", 2.0)
+    copies = [StoredCopy(run, f"file://{tmp_path}/{name}", on_failure=said.append) for name in ("a", "b", "c")]
+    began = time.monotonic()
+    storing.end(copies)
+    took_s = time.monotonic() - began
+    hangs.set()
+    assert took_s < 5.0 and len(said) == 3 and "was not copied to" in said[0]
+
+
 def test_a_clock_that_was_ahead_on_the_machine_before_stops_no_copy(
     url: str, home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -325,18 +362,18 @@ def test_a_clock_that_was_ahead_on_the_machine_before_stops_no_copy(
 def test_a_run_without_a_checkpoint_begins_not_anew_in_place_of_its_copy(
     url: str, home: Path, tmp_path: Path
 ) -> None:
-    run, drive = made(), tmp_path / "drive"
+    run, drive, stored = made(), tmp_path / "drive", RunConfig.build("CartPole-v1", storage=url)
     save(run.checkpoints, frames=100)
     assert Storage(url).keep(run) == 100 and run_copy.copy(run, drive) == 100
-    starting.check_storage(run, url)
+    starting.check_storage(run, stored)
     shutil.rmtree(run.checkpoints)
-    for go_on in (lambda: storage.restored(f"{url}/pong"), lambda: starting.check_storage(run, url),
+    for go_on in (lambda: storage.restored(f"{url}/pong"), lambda: starting.check_storage(run, stored),
                   lambda: run_copy.restored("pong", drive)):
         with pytest.raises(StorageFailed, match=r"would begin at 0 frames.*delete\(\)"):
             go_on()
     shutil.rmtree(run.path)
     assert storage.restored(f"{url}/pong") == "pong"
-    starting.check_storage(made("new"), url)  # of which nothing is there
+    starting.check_storage(made("new"), stored)  # of which nothing is there
 
 
 def test_each_copy_of_a_run_goes_on_after_it_was_restored_from_one(url: str, home: Path, tmp_path: Path) -> None:

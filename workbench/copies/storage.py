@@ -15,13 +15,14 @@ import shutil
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from glob import escape
 from pathlib import Path, PurePosixPath
 from typing import Any
 
 from workbench import checkpoints, rundir
 from workbench.checkpoints import Checkpoint
 from workbench.checkpoints.checkpoint import META
-from workbench.copies import run_copy
+from workbench.copies import call_to_resume, run_copy
 from workbench.errors import AccessDenied, CheckpointCorrupt, InvalidInput, MissingPackage, RunNotFound, StorageFailed
 from workbench.rundir import RunDirectory
 
@@ -86,7 +87,7 @@ class Storage:
         except StorageFailed:
             return
         if kept:
-            raise run_copy.behind(run, f"{self.url}/{run.name}", f"wb.resume('{self.url}/{run.name}')")
+            raise run_copy.behind(run, f"{self.url}/{run.name}", call_to_resume(self.url, run.name))
 
     def keep(self, run: RunDirectory) -> int | None:
         """Copy the run's newest good checkpoint, and all that belongs to it. Returns its frames; None if it was there.
@@ -104,9 +105,8 @@ class Storage:
                 return None
             self._clear(run.name)
             (copied,) = [one.path.name for one in checkpoints.every(Path(staging) / run.name / "checkpoints")]
+            self._delete(run.name, copied)  # usually there is none of that name
             self._broken.add(copied)
-            with suppress(Exception):  # each file system has errors of its own; usually there is none of that name
-                self._files.rm_file(self._at(run.name, "checkpoints", copied, META))
             self._upload(Path(staging) / run.name, self._at(run.name))
             self._broken.discard(copied)
         self._prune(run, copied)
@@ -148,7 +148,8 @@ class Storage:
     def names(self) -> list[str]:
         """Names of the runs that are kept there."""
         with self._asked():
-            return sorted(PurePosixPath(path).parent.name for path in self._files.glob(f"{self._root}/*/run.json"))
+            records = self._files.glob(f"{escape(self._root)}/*/run.json")
+            return sorted(PurePosixPath(path).parent.name for path in records)
 
     def _at(self, *parts: str) -> str:
         return "/".join([self._root, *parts])
@@ -178,7 +179,7 @@ class Storage:
     def _whole(self, name: str) -> set[str]:
         """Folders of the checkpoints that are kept whole."""
         with self._asked():
-            found = self._files.glob(self._at(name, "checkpoints", "*", META))
+            found = self._files.glob(f"{escape(self._at(name))}/checkpoints/*/{META}")
         return {PurePosixPath(path).parent.name for path in found}
 
     def _clear(self, name: str) -> None:
@@ -202,8 +203,8 @@ class Storage:
                 self._files.put_file(str(path), there)
 
     def _prune(self, run: RunDirectory, newest: str) -> None:
-        """Delete all but the newest checkpoints and the best one: the file by which they count as whole, then the
-        others. `newest` was copied now, whatever the clock of a machine before this one says."""
+        """Delete all but the newest checkpoints and the best one. `newest` was copied now, whatever the clock of a
+        machine before this one says."""
         try:
             older = sorted(self._whole(run.name) - {newest}, key=lambda folder: self._created(run.name, folder))
         except Exception:  # each file system has errors of its own; what cannot be read now is no older for it
@@ -213,12 +214,16 @@ class Storage:
         best = checkpoints.best([one for one in local if one.path.name in kept])
         for folder in kept[: -run_copy.KEPT]:
             if best is None or folder != best.path.name:
-                there = self._at(run.name, "checkpoints", folder)
-                with suppress(Exception):  # each file system has errors of its own
-                    self._files.rm_file(f"{there}/{META}")
-                    self._broken.add(folder)
-                    self._files.rm(there, recursive=True)
-                    self._broken.discard(folder)
+                self._delete(run.name, folder)
+
+    def _delete(self, name: str, folder: str) -> None:
+        """Delete a checkpoint if it is there: the file by which it counts as whole, then the others."""
+        there = self._at(name, "checkpoints", folder)
+        with suppress(Exception):  # each file system has errors of its own
+            self._files.rm_file(f"{there}/{META}")
+            self._broken.add(folder)
+            self._files.rm(there, recursive=True)
+            self._broken.discard(folder)
 
     def _has(self, name: str, checkpoint: Checkpoint) -> bool:
         """Whether that checkpoint is there, and not another machine's of the same number of frames."""

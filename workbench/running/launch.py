@@ -226,7 +226,7 @@ def _checked_to_go_on(
     sealed.check(directory.opponent.code, trust_code=trust_code)
     make_private(directory.logs)  # an archive may lack empty folders
     launchers.checked(place, config)
-    check_storage(directory, config.storage)
+    check_storage(directory, config)
 
     def prepare() -> None:
         try:

@@ -17,7 +17,7 @@ from workbench.config import RunConfig, check_network, check_network_maker, sett
 from workbench.config.hardware import version
 from workbench.config.own_algorithm import named_algorithm, near_misses, network_of, varied
 from workbench.config.settings import takes
-from workbench.copies import LAST_COPY_S
+from workbench.copies import LAST_COPY_S, call_to_resume, places
 from workbench.environments.adapters import code_by_value, edited_modules, sent_modules
 from workbench.environments.adapters.wrapping import Wrapped, Wrapper, checked_wrappers
 from workbench.environments.presets import NONE, preset_of, with_preset
@@ -260,7 +260,7 @@ def created(
             check_name(candidate)
             place.check_name(candidate)
             if candidate in stored:  # such as one whose machine has ended
-                raise RunExists(f"{url} has a run {candidate!r}. Go on with it: wb.resume('{url}/{candidate}'); or "
+                raise RunExists(f"{url} has a run {candidate!r}. Go on with it: {call_to_resume(url, candidate)}; or "
                                 "choose another name.")
             lock.check_left(RunDirectory(rundir.home() / "runs" / candidate))
             return rundir.create(candidate, record, code=code, prepare=prepare)
@@ -279,21 +279,20 @@ def names_in_storage(url: str) -> list[str]:
     return Storage(url).names()
 
 
-def check_storage(directory: RunDirectory, url: str) -> None:
-    """Say it if a run that is here cannot be copied to its storage now: its supervisor tries again.
+def check_storage(directory: RunDirectory, config: RunConfig) -> None:
+    """Say it if a run that is here cannot be copied now: its supervisor tries again.
 
-    Raises StorageFailed if checkpoints of it are there, and none is here.
+    Raises StorageFailed if a copy of it has checkpoints, and none is here.
     """
-    if not url:
-        return
-    from workbench.copies.storage import Storage
+    for place in places(config):
+        from workbench.copies.storage import Storage
 
-    storage = Storage(url)
-    storage.check_not_ahead(directory)
-    try:
-        storage.check_free(directory)
-    except StorageFailed as error:
-        notify(f"{directory.name} goes on without its copy: {error}")
+        storage = Storage(place)
+        storage.check_not_ahead(directory)
+        try:
+            storage.check_free(directory)
+        except StorageFailed as error:
+            notify(f"{directory.name} goes on without its copy: {error}")
 
 
 def check_name(name: str) -> None:

@@ -31,8 +31,7 @@ def serve(run: RunDirectory, supervisor: Supervisor) -> None:
     finally:
         server.stop(1.0)
         run.remove_sockets()
-        for stored in copies:
-            stored.close()
+        storing.end(copies)
         supervisor.close()
 
 

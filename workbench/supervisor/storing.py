@@ -7,17 +7,16 @@ copied before the supervisor ends.
 
 from __future__ import annotations
 
-import os
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from workbench import rundir
 from workbench.config import RunConfig
-from workbench.copies import FOLDER, LAST_COPY_S, RECORD
+from workbench.copies import LAST_COPY_S, RECORD, places
 from workbench.errors import StorageFailed
 from workbench.rundir import RunDirectory
 
@@ -30,9 +29,17 @@ _LAST_S = LAST_COPY_S - 60.0  # for the last copy, where nothing takes the machi
 
 def begin(run: RunDirectory, config: RunConfig, *, on_failure: Callable[[str], None]) -> list[StoredCopy]:
     """Begin the run's copies."""
-    folder = os.environ.get(FOLDER, "") if config.launcher == "colab" else ""
-    places = {config.storage: None, folder: run.path / RECORD}
-    return [StoredCopy(run, url, on_failure=on_failure, record=record) for url, record in places.items() if url]
+    return [StoredCopy(run, place, on_failure=on_failure, record=run.path / RECORD if prepared else None)
+            for place, prepared in places(config).items()]
+
+
+def end(copies: Sequence[StoredCopy]) -> None:
+    """Let each copy the last checkpoint, all in the same time."""
+    until = time.monotonic() + _LAST_S
+    for one in copies:
+        one.ended.set()
+    for one in copies:
+        one.close(max(0.0, until - time.monotonic()))
 
 
 class StoredCopy:
@@ -42,6 +49,9 @@ class StoredCopy:
         url: of storage, or a folder.
         on_failure: called with why a copy failed, once for each reason.
         record: file to write what was copied last and what went wrong, for `colab.kept`.
+
+    Attributes:
+        ended: set once there is no checkpoint to come.
     """
 
     def __init__(
@@ -49,14 +59,14 @@ class StoredCopy:
     ) -> None:
         self._run, self._url, self._on_failure, self._record = run, url, on_failure, record
         self._told: dict[str, Any] = {"folder": f"{url}/{run.name}", "frames": None, "time": None, "error": ""}
-        self._ended = threading.Event()
+        self.ended = threading.Event()
         self._storage: Storage | None = None  # which knows what of its uploads broke off
         self._thread = threading.Thread(target=self._copy_on, name="storage", daemon=True)
         self._thread.start()
 
     def close(self, within_s: float = _LAST_S) -> None:
         """Copy the last checkpoint, for at most `within_s` seconds."""
-        self._ended.set()
+        self.ended.set()
         self._thread.join(within_s)
         if self._thread.is_alive():
             self._on_failure(f"the last checkpoint was not copied to {self._url} within {within_s:.0f} s")
@@ -68,7 +78,7 @@ class StoredCopy:
         copied: set[str] = set()
         ended = False
         while not ended:
-            ended = self._ended.wait(_EVERY_S)
+            ended = self.ended.wait(_EVERY_S)
             folders = run_copy.folders(self._run)
             if folders != copied and self._copies(last=ended):
                 copied = folders
