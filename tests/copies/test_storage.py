@@ -306,7 +306,7 @@ def test_a_run_that_was_restored_long_ago_takes_no_copy_over_that_went_on_since(
 def test_a_drives_copy_counts_as_well_and_one_folder_is_one_place(
     home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    folder = tmp_path / "drive [old]"
+    folder = tmp_path / "my::drive [old]"
     monkeypatch.setenv(FOLDER, str(folder))
     config = RunConfig.build("CartPole-v1", launcher="colab", storage=f"file://{folder}/")
     assert places(config) == {str(folder): True}
@@ -316,7 +316,7 @@ def test_a_drives_copy_counts_as_well_and_one_folder_is_one_place(
     run = made()
     save(run.checkpoints, frames=100)
     assert Storage(str(folder)).keep(run) == 100
-    assert Storage(str(folder)).names() == ["pong"]
+    assert Storage(str(folder)).names() == ["pong"] and Storage("/").folder == Path("/")
     shutil.rmtree(run.checkpoints)
     with pytest.raises(StorageFailed, match="would begin at 0 frames.*wb.resume.'file:///"):
         starting.check_storage(run, config)

@@ -40,18 +40,22 @@ class Storage:
 
     def __init__(self, url: str) -> None:
         from fsspec.core import url_to_fs
+        from fsspec.implementations.local import LocalFileSystem
 
         self.url = url.rstrip("/")
         scheme = url.partition("://")[0] if "://" in url else "file"
         try:
-            self._files, root = url_to_fs(self.url)
+            if "://" in url:
+                self._files, root = url_to_fs(self.url)
+            else:  # a path, in which "::" means nothing
+                self._files, root = LocalFileSystem(), Path(url).expanduser().absolute()
         except ImportError:
             package = PACKAGES.get(scheme, f"fsspec[{scheme}]")
             raise MissingPackage(f"storage={url!r} needs {package}. Install it: pip install {package}") from None
         except ValueError as error:
             raise InvalidInput(f"storage={url!r} is no URL that fsspec knows: {error}.") from None
         self._root = str(root).rstrip("/")
-        self.folder = Path(self._root) if "file" in self._files.protocol else None
+        self.folder = Path(self._root or "/") if "file" in self._files.protocol else None
         self._broken: set[str] = set()  # folders of checkpoints whose upload was begun and has not ended
 
     @property
