@@ -22,7 +22,7 @@ from typing import Any
 from workbench import checkpoints, rundir
 from workbench.checkpoints import Checkpoint
 from workbench.checkpoints.checkpoint import META
-from workbench.copies import call_to_resume, run_copy
+from workbench.copies import call_to_restore, folder_of, run_copy
 from workbench.errors import AccessDenied, CheckpointCorrupt, InvalidInput, MissingPackage, RunNotFound, StorageFailed
 from workbench.rundir import RunDirectory
 
@@ -43,19 +43,16 @@ class Storage:
         from fsspec.implementations.local import LocalFileSystem
 
         self.url = url.rstrip("/")
-        scheme = url.partition("://")[0] if "://" in url else "file"
+        self.folder = folder_of(url)
         try:
-            if "://" in url:
-                self._files, root = url_to_fs(self.url)
-            else:  # a path, in which "::" means nothing
-                self._files, root = LocalFileSystem(), Path(url).expanduser().absolute()
+            self._files, root = url_to_fs(self.url) if self.folder is None else (LocalFileSystem(), str(self.folder))
         except ImportError:
+            scheme = url.partition("://")[0]
             package = PACKAGES.get(scheme, f"fsspec[{scheme}]")
             raise MissingPackage(f"storage={url!r} needs {package}. Install it: pip install {package}") from None
         except ValueError as error:
             raise InvalidInput(f"storage={url!r} is no URL that fsspec knows: {error}.") from None
-        self._root = str(root).rstrip("/")
-        self.folder = Path(self._root or "/") if "file" in self._files.protocol else None
+        self._root = root.rstrip("/")
         self._broken: set[str] = set()  # folders of checkpoints whose upload was begun and has not ended
 
     @property
@@ -68,7 +65,7 @@ class Storage:
         where it is not the run's own storage, also if it cannot be reached, and RunNotFound if nothing is there."""
         own = run.config().storage
         try:
-            record = self.check_known(run.name)
+            record = self.known(run.name)
         except (StorageFailed, RunNotFound):
             if own and Storage(own).place == self.place:  # its own need not answer now
                 return
@@ -91,7 +88,7 @@ class Storage:
         except StorageFailed:
             return
         if kept:
-            raise run_copy.behind(run, f"{self.url}/{run.name}", call_to_resume(self.url, run.name))
+            raise run_copy.behind(run, f"{self.url}/{run.name}", call_to_restore(self.url, run.name))
 
     def keep(self, run: RunDirectory) -> int | None:
         """Copy the run's newest good checkpoint, and all that belongs to it. Returns its frames; None if it was there.
@@ -158,7 +155,7 @@ class Storage:
     def _at(self, *parts: str) -> str:
         return "/".join([self._root, *parts])
 
-    def check_known(self, name: str) -> dict[str, Any]:
+    def known(self, name: str) -> dict[str, Any]:
         """run.json of a run that is kept. Raises RunNotFound with the nearest name."""
         if (record := self._record(name)) is None:
             raise run_copy.not_there(name, f"at {self.url}", self.names())
@@ -235,7 +232,8 @@ class Storage:
         if folder not in self._whole(name):
             return False
         with self._asked():
-            return run_copy.are_of(checkpoint, dict(self._described(name, folder).get("files", {})))
+            files = self._described(name, folder).get("files")
+        return isinstance(files, dict) and run_copy.are_of(checkpoint, files)
 
     def _created(self, name: str, folder: str) -> float:
         """When the checkpoint in that folder was made, in seconds since 1970; 0 if it says no time."""
@@ -277,7 +275,7 @@ def restored(url: str, *, trust_code: bool = False) -> str:
         storage.check_copy(rundir.find(name))
         storage.check_not_ahead(rundir.find(name))
         return name
-    storage.check_known(name)
+    storage.known(name)
     if storage.folder is not None:
         with storage.named(str(storage.folder)):
             return run_copy.restored(name, storage.folder, trust_code=trust_code)

@@ -148,10 +148,8 @@ def processes(run: RunDirectory, *entries: str) -> list[psutil.Process]:
 
 
 def directory_of(process: psutil.Process) -> str:
-    """The directory with which a process of a run was started; "" of one that has ended."""
-    with suppress(psutil.Error, IndexError):
-        return process.cmdline()[5]
-    return ""
+    """The directory with which one of `processes` was started, as it was called there."""
+    return str(process.info["cmdline"][5])
 
 
 def moved_from(run: RunDirectory) -> Path | None:

@@ -17,7 +17,7 @@ from workbench.config import RunConfig, check_network, check_network_maker, sett
 from workbench.config.hardware import version
 from workbench.config.own_algorithm import named_algorithm, near_misses, network_of, varied
 from workbench.config.settings import takes
-from workbench.copies import LAST_COPY_S, call_to_resume, places
+from workbench.copies import LAST_COPY_S, call_to_restore, places
 from workbench.environments.adapters import code_by_value, edited_modules, sent_modules
 from workbench.environments.adapters.wrapping import Wrapped, Wrapper, checked_wrappers
 from workbench.environments.presets import NONE, preset_of, with_preset
@@ -260,7 +260,7 @@ def created(
             check_name(candidate)
             place.check_name(candidate)
             if candidate in stored:  # such as one whose machine has ended
-                raise RunExists(f"{url} has a run {candidate!r}. Go on with it: {call_to_resume(url, candidate)}; or "
+                raise RunExists(f"{url} has a run {candidate!r}. Go on with it: {call_to_restore(url, candidate)}; or "
                                 "choose another name.")
             lock.check_left(RunDirectory(rundir.home() / "runs" / candidate))
             return rundir.create(candidate, record, code=code, prepare=prepare)
@@ -389,8 +389,7 @@ def _was_started(control: Control) -> bool:
                 f"back, or stop the run first, wb.attach({directory.name!r}).stop(), and resume it then.")
         if not (mute := lock.processes(directory, "_supervisor")):
             return False
-        there = lock.directory_of(mute[0])
-        if there not in ("", str(directory.path)):  # by a link; sockets have other names there
+        if (there := lock.directory_of(mute[0])) != str(directory.path):  # by a link; sockets have other names there
             raise ConnectionLost(
                 f"{directory.name} lives in {there}, which is another path of {directory.path}; nothing was changed. "
                 f"Set WORKBENCH_HOME to {Path(there).parents[1]}, and attach to it there.")
