@@ -30,21 +30,23 @@ def test_cores_are_those_of_the_affinity_or_fewer_by_the_quota(tmp_path, files, 
 
 
 @pytest.mark.parametrize(("text", "has", "bf16"), [
-    ("model name\t: AMD EPYC\nflags\t\t: fpu avx avx2 fma\n", ("avx2",), False),
-    ("flags\t: avx2 avx512f avx512_bf16\n", ("avx2", "avx512f", "avx512_bf16"), True),
-    ("flags\t: avx2 amx_bf16 amx_tile\n", ("avx2", "amx_tile", "amx_bf16"), True),
+    ("vendor_id\t: AuthenticAMD\nmodel name\t: AMD EPYC\nflags\t\t: fpu avx avx2 fma\n", ("avx2",), False),
+    ("vendor_id\t: AuthenticAMD\nflags\t: avx2 avx512f avx512_bf16\n", ("avx2", "avx512f", "avx512_bf16"), True),
+    ("vendor_id\t: GenuineIntel\nflags\t: avx2 avx512f avx512_bf16\n", ("avx2", "avx512f", "avx512_bf16"), False),
+    ("vendor_id\t: GenuineIntel\nflags\t: avx2 amx_bf16 amx_tile\n", ("avx2", "amx_tile", "amx_bf16"), True),
     ("Features\t: fp asimd bf16 sve\n", ("asimd", "sve", "bf16"), False),
     ("", (), False),
 ])
 def test_instruction_sets_that_matter_are_read_and_decide_on_bf16(tmp_path, text, has, bf16):
-    found = hardware.instructions(write_files(tmp_path, {"proc/cpuinfo": text}))
+    root = write_files(tmp_path, {"proc/cpuinfo": text})
+    found = hardware.instructions(root)
     assert found == has
-    assert chosen.has_bf16("cpu", instructions=found) == bf16
+    assert chosen.faster_in_bf16("cpu", instructions=found, maker=hardware.maker(root)) == bf16
 
 
 def test_bf16_of_this_cpu_is_what_torch_says():
-    torchs = torch.cpu._is_avx512_bf16_supported() or torch.cpu._is_amx_tile_supported()
-    assert chosen.has_bf16("cpu", instructions=hardware.instructions()) == torchs
+    found = {"avx512_bf16": torch.cpu._is_avx512_bf16_supported(), "amx_tile": torch.cpu._is_amx_tile_supported()}
+    assert {name: name in hardware.instructions() for name in found} == found
 
 
 def test_the_build_of_torch_is_known_without_loading_it():
@@ -69,7 +71,7 @@ def test_a_device_is_as_asked_or_the_kernels_or_what_there_is(asked, has_cuda, v
 
 
 def test_a_gpu_computes_in_bf16_since_ampere():
-    found = [chosen.has_bf16("cuda", capability=one) for one in (None, (7, 5), (8, 0), (9, 0))]
+    found = [chosen.faster_in_bf16("cuda", capability=one) for one in (None, (7, 5), (8, 0), (9, 0))]
     assert found == [False, False, True, True]
 
 

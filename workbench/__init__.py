@@ -39,7 +39,8 @@ if TYPE_CHECKING:
     from workbench.running.launch import launch, resume
     from workbench.running.listing import runs
     from workbench.running.machine_info import Machine, machine
-    from workbench.sweeping.handle import Sweep, SweepStatus
+    from workbench.sweeping.handle import Sweep
+    from workbench.sweeping.status import SweepStatus
     from workbench.sweeping.sweep import attach_sweep, sweep, sweeps
     from workbench.widgets.views.compare import Comparison, compare
 
@@ -119,7 +120,8 @@ _HOMES = {  # of each public name, its module
         ("workbench.running.launch", ("launch", "resume")),
         ("workbench.running.listing", ("runs",)),
         ("workbench.running.machine_info", ("Machine", "machine")),
-        ("workbench.sweeping.handle", ("Sweep", "SweepStatus")),
+        ("workbench.sweeping.handle", ("Sweep",)),
+        ("workbench.sweeping.status", ("SweepStatus",)),
         ("workbench.sweeping.sweep", ("attach_sweep", "sweep", "sweeps")),
         ("workbench.widgets.views.compare", ("Comparison", "compare")),
     )

@@ -191,7 +191,7 @@ def test_a_users_own_algorithm_is_called_in_every_update(monkeypatch):
 
     monkeypatch.setattr(cuda, "CudaDevice", lambda name, *, precision, graphs: ReplayingDevice(graphs=graphs))
     monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
-    monkeypatch.setattr(choose, "_has_bf16", lambda kind: False)
+    monkeypatch.setattr(choose, "_faster_in_bf16", lambda kind: False)
     own = described(VTraceConfig, taken=settings(RunConfig))
     config, spec, calls = RunConfig.build("x", **UNROLL), VECTOR, []
     device = choose.choose(RunConfig.build("x", algorithm="Own", own_algorithm=own, device="cuda"), spec)
@@ -320,9 +320,9 @@ def test_inference_is_where_training_is_unless_told_otherwise():
 @pytest.mark.parametrize(("asked", "precision"), [("auto", "fp32"), ("bf16", "bf16")])
 def test_inference_elsewhere_is_in_bf16_where_the_hardware_has_it_or_it_was_asked_for(monkeypatch, asked, precision):
     training, config = Device("cpu", precision="bf16"), RunConfig.build("x", inference_device="cpu", precision=asked)
-    monkeypatch.setattr(choose, "_has_bf16", lambda kind: True)
+    monkeypatch.setattr(choose, "_faster_in_bf16", lambda kind: True)
     assert for_inference(config, training).precision == "bf16"
-    monkeypatch.setattr(choose, "_has_bf16", lambda kind: False)
+    monkeypatch.setattr(choose, "_faster_in_bf16", lambda kind: False)
     assert for_inference(config, training).precision == precision
 
 

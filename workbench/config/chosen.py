@@ -11,7 +11,6 @@ from collections.abc import Collection, Mapping
 
 DEVICE_VARIABLE = "WORKBENCH_DEVICE"  # the default device; kernelspecs and launchers for one kind of device set it
 
-_CPU_BF16 = frozenset(("avx512_bf16", "amx_tile"))  # those that torch's CPU kernels use
 _GPU_BF16 = (8, 0)  # compute capability, since Ampere
 
 
@@ -31,22 +30,26 @@ def device(
     return "tpu" if has_tpu else "cuda" if has_cuda else "cpu"
 
 
-def has_bf16(
-    device: str, *, instructions: Collection[str] = (), capability: tuple[int, int] | None = None
+def faster_in_bf16(
+    device: str, *, instructions: Collection[str] = (), maker: str = "", capability: tuple[int, int] | None = None
 ) -> bool:
-    """Whether the device computes in bf16.
+    """Whether networks that see images are faster in bf16 there than in fp32.
+
+    By AVX-512 alone they are on AMD's CPUs, and slower on Intel's (benchmarks/NOTES.md), where only AMX is faster.
 
     Args:
         instructions: of the CPU, see `hardware.instructions`.
+        maker: of the CPU, see `hardware.maker`.
         capability: of the GPU; None: unknown.
     """
     if device == "cuda":
         return capability is not None and capability >= _GPU_BF16
-    return device in ("xla", "tpu") or not _CPU_BF16.isdisjoint(instructions)
+    by_avx = "avx512_bf16" in instructions and maker == "AuthenticAMD"
+    return device in ("xla", "tpu") or "amx_tile" in instructions or by_avx
 
 
 def precision(requested: str = "auto", *, images: bool, own_network: bool, bf16: bool) -> str:
-    """`requested`; else "bf16" for our own networks on images where the hardware has it, and "fp32" otherwise."""
+    """`requested`; else "bf16" for our own networks on images where the hardware is faster in it, else "fp32"."""
     return requested if requested != "auto" else "bf16" if images and not own_network and bf16 else "fp32"
 
 

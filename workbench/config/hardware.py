@@ -84,6 +84,11 @@ def instructions(root: Path = ROOT) -> tuple[str, ...]:
     return tuple(name for name in _INSTRUCTION_SETS if name in has)
 
 
+def maker(root: Path = ROOT) -> str:
+    """The CPU's maker as it calls itself, such as GenuineIntel or AuthenticAMD; "" where it doesn't, as on Arm."""
+    return _first(root / "proc/cpuinfo", r"vendor_id\s*:\s*(.+)")
+
+
 def memory_gb() -> float:
     """The machine's memory in GiB."""
     return psutil.virtual_memory().total / 2**30

@@ -106,7 +106,7 @@ class RunConfig(NamesNearest):
         "has none left", unit="GB", low=0.0, high=1e5, live=True, group="system")
     step_timeout_s: float = setting(600.0, "time without a step after which an actor is ended and started anew; "
                                     "0: never", unit="s", low=0.0, high=1e6, live=True, group="system")
-    precision: str = setting("auto", "arithmetic of the network; auto: bf16 where the hardware has it",
+    precision: str = setting("auto", "arithmetic of the network; auto: bf16 where the hardware is faster in it",
                              choices=("auto", "fp32", "bf16"))
     max_batch: int = setting(0, "largest inference batch; 0: half of the environments", unit="environments", low=0,
                              high=65_536, live=True, group="system", source="SEED utils.py: num_envs // 2")

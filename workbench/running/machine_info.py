@@ -73,7 +73,7 @@ def machine() -> Machine:
     has_cuda = accelerator is not None and accelerator.device == "cuda" and bool(hardware.torch_build())
     device = chosen.device(has_cuda=has_cuda, has_tpu=hardware.has_torch_tpu())
     capability = accelerator.capability if accelerator else None
-    bf16 = chosen.has_bf16(device, instructions=instructions, capability=capability)
+    bf16 = chosen.faster_in_bf16(device, instructions=instructions, maker=hardware.maker(), capability=capability)
     choices: dict[str, Any] = {
         "device": device, "precision": chosen.precision(images=True, own_network=False, bf16=bf16),
         "learner_threads": chosen.training_threads(cores=cores), "actors": RunConfig.actors,
@@ -125,5 +125,5 @@ def _why_device(device: str, accelerator: hardware.Accelerator | None) -> str:
 
 def _why_precision(bf16: bool) -> str:
     if bf16:
-        return "our networks that see images compute in bf16, which the hardware has; others in fp32"
-    return "the hardware has no arithmetic in bf16 (avx512_bf16 or AMX on a CPU, compute capability 8.0 on a GPU)"
+        return "our networks that see images compute in bf16, in which this hardware is faster; others in fp32"
+    return "this hardware is no faster in bf16 (AMX, or avx512_bf16 of AMD, on a CPU; compute capability 8.0 on a GPU)"

@@ -38,7 +38,7 @@ from workbench.running.handle import Run
 from workbench.running.progress import notify
 from workbench.supervisor import stopping_rules
 from workbench.sweeping import study, sweep_folder
-from workbench.sweeping.handle import Sweep, SweepStatus
+from workbench.sweeping.handle import Sweep
 from workbench.sweeping.population import GENERATIONS, LEAST_MEMBERS
 from workbench.sweeping.space import Space, checked_space, first_trials, own_space, to_json
 from workbench.sweeping.start import (
@@ -50,6 +50,7 @@ from workbench.sweeping.start import (
     sharing_the_machine,
     warm_up_warning,
 )
+from workbench.sweeping.status import SweepStatus
 from workbench.sweeping.sweep_folder import SweepFolder
 from workbench.tables import Columns, Table, duration
 

@@ -29,7 +29,7 @@ def choose(
     if kind == "cuda" and not torch.cuda.is_available():
         raise OutOfBounds("device='cuda', but torch finds no CUDA device here. Choose device='cpu' or 'auto'.")
     precision = chosen.precision(config.precision, images=spec.shows_images, own_network=own_network,
-                                 bf16=_has_bf16(kind))
+                                 bf16=_faster_in_bf16(kind))
     if kind in ("xla", "tpu"):
         return _compiling(config, kind, precision=precision, compiled=compiled)
     return _of_kind(kind, precision=precision, graphs=_recorded(config, own_network))
@@ -79,7 +79,7 @@ def for_inference(config: RunConfig, training: Device, *, own_network: bool = Fa
     if (device.index or 0) >= number:
         raise OutOfBounds(f"inference_device={name!r}, but torch finds {number} CUDA devices here. Leave it out.")
     precision = chosen.precision(config.precision, images=training.precision == "bf16", own_network=own_network,
-                                 bf16=_has_bf16(device.type))
+                                 bf16=_faster_in_bf16(device.type))
     return _of_kind(name, precision=precision, graphs=_recorded(config, own_network))
 
 
@@ -99,6 +99,7 @@ def _of_kind(name: str, *, precision: str, graphs: bool) -> Device:
     return CudaDevice(name, precision=precision, graphs=graphs)
 
 
-def _has_bf16(kind: str) -> bool:
+def _faster_in_bf16(kind: str) -> bool:
     capability = torch.cuda.get_device_capability() if kind == "cuda" else None
-    return chosen.has_bf16(kind, instructions=hardware.instructions(), capability=capability)
+    return chosen.faster_in_bf16(kind, instructions=hardware.instructions(), maker=hardware.maker(),
+                                 capability=capability)

@@ -1,7 +1,7 @@
 """The device: where tensors live, and in which precision the network computes.
 
 `Device` is the CPU; `cuda`, `tpu` and `xla` have the subclasses of other devices; `choose` chooses one. Our networks
-for images compute in bf16 by default, on hardware with bf16 arithmetic; weights, heads, losses and the optimizer stay
+for images compute in bf16 by default, on hardware that is faster in it; weights, heads, losses and the optimizer stay
 float32. A user's own network computes in float32 unless configured otherwise. Neither it nor a user's own algorithm is
 recorded in CUDA graphs, in which it could not read values and its Python would not run again.
 """

@@ -23,7 +23,8 @@ from workbench.running.handle import Run
 from workbench.running.launch import resume
 from workbench.running.starting import check_name
 from workbench.sweeping import sweep_folder
-from workbench.sweeping.handle import GOING_ON, Sweep
+from workbench.sweeping.handle import Sweep
+from workbench.sweeping.status import GOING_ON
 from workbench.sweeping.sweep_folder import SweepFolder
 from workbench.tables import as_json
 from workbench.widgets.views.run_rows import POSSIBLE, Row, curve, read, stamp

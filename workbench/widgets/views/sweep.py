@@ -18,7 +18,8 @@ from workbench import rundir, tables
 from workbench.errors import WorkbenchError
 from workbench.metrics.status import RunStatus
 from workbench.running.connection import stored_status
-from workbench.sweeping.handle import GOING_ON, OPEN, Sweep, SweepStatus
+from workbench.sweeping.handle import Sweep
+from workbench.sweeping.status import GOING_ON, OPEN, SweepStatus
 from workbench.sweeping.study import Trial, best
 from workbench.tables import Columns, Table
 from workbench.widgets.charts import static_render, sweep_chart
