@@ -21,7 +21,7 @@ from workbench.checkpoints.tensorfile import Content, read
 from workbench.environment_spec import ActionSpec, EnvironmentSpec, NativeSpace, Part
 from workbench.errors import CheckpointCorrupt, ShapeMismatch, WorkbenchError
 from workbench.trajectory import StepBatch
-from workbench.wire.messages import GroupActions, GroupStep, Hello, Welcome, names_in
+from workbench.wire.messages import GroupActions, GroupStep, Hello, Welcome
 
 PLAIN = EnvironmentSpec("plain", (4,), "float32", 3)
 SPECS = (
@@ -62,7 +62,7 @@ class Hellos:
     name = "hello"
 
     def seeds(self) -> list[bytes]:
-        return [Hello(1, 2**61, 12, 2, spec).encode() for spec in (*SPECS, MIXED)]
+        return [Hello(1, 2**61, 12, 2, spec, ("left", "right")).encode() for spec in (*SPECS, MIXED)]
 
     def make(self, mutator: Mutator, seed: bytes, pool: list[bytes]) -> bytes:
         try:
@@ -74,7 +74,6 @@ class Hellos:
         return 1
 
     def give(self, data: bytes) -> str:
-        names_in([("x-workbench-action-names-bin", data)])
         try:
             hello = Hello.decode(data)
         except ShapeMismatch as error:

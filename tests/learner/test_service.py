@@ -9,7 +9,7 @@ import pytest
 from tests.learner.counting import rig
 from workbench.environment_spec import EnvironmentSpec
 from workbench.trajectory import StepBatch
-from workbench.wire.messages import GroupStep, Hello, Welcome, names_metadata
+from workbench.wire.messages import GroupStep, Hello, Welcome
 from workbench.wire.rpc import method_path, open_channel, token_metadata
 
 SPEC = EnvironmentSpec("testing/counting-v0", (4,), "float32", 3)
@@ -19,13 +19,12 @@ FIELDS = {"actors": 1, "envs_per_actor": 4, "groups_per_actor": 2, "max_batch": 
 class Talk:
     """A stream written by hand."""
 
-    def __init__(self, running, first: bytes, names=()) -> None:
+    def __init__(self, running, first: bytes) -> None:
         self.outbox: queue.SimpleQueue[bytes | None] = queue.SimpleQueue()
         self.outbox.put(first)
         self.channel = open_channel(running.run.learner_address())
         rpc = self.channel.stream_stream(method_path("play"))
-        metadata = (*token_metadata(running.run.token()), *names_metadata(names))
-        self.replies = rpc(iter(self.outbox.get, None), metadata=metadata, timeout=240)
+        self.replies = rpc(iter(self.outbox.get, None), metadata=token_metadata(running.run.token()), timeout=240)
 
     def __enter__(self):
         return self
@@ -76,7 +75,7 @@ def test_an_actor_that_is_connected_cannot_be_replaced_by_another_stream():
 def test_the_streams_know_what_actions_are_called_from_the_first_actor_that_says_so():
     with rig(SPEC, **FIELDS) as running:
         assert running.streams.action_names == ()
-        with Talk(running, hello(), ["left", "stay", "right"]) as talk:
+        with Talk(running, hello(action_names=("left", "stay", "right"))) as talk:
             Welcome.decode(next(talk.replies))
             assert running.streams.action_names == ("left", "stay", "right")
 

@@ -63,8 +63,8 @@ class Service:
         self, runner: asyncio.Runner, spec: EnvironmentSpec = PLAIN, index: int = 0
     ) -> Iterator[Stream | SharedStream]:
         """One connection of an actor that has that loop for all of its lives."""
-        hello = Hello(index, random.getrandbits(60) + 1, ENVIRONMENTS, GROUPS, spec)
-        stream: Stream | SharedStream = Stream(runner, self.address, TOKEN, hello, ("left", "right"))
+        hello = Hello(index, random.getrandbits(60) + 1, ENVIRONMENTS, GROUPS, spec, ("left", "right"))
+        stream: Stream | SharedStream = Stream(runner, self.address, TOKEN, hello)
         try:
             welcome = stream.welcome()
             if welcome.memory:
@@ -318,7 +318,7 @@ def test_without_a_socket_that_answers_the_actor_goes_on_by_grpc_and_says_so(sha
     Path(sharing.memory).unlink()
     hello = Hello(0, 5, ENVIRONMENTS, GROUPS, PLAIN)
     with asyncio.Runner() as runner:
-        stream = Stream(runner, sharing.address, TOKEN, hello, ())
+        stream = Stream(runner, sharing.address, TOKEN, hello)
         welcome = stream.welcome()
         assert shared(stream, welcome.memory, TOKEN, hello) is stream
         assert "steps travel by gRPC: the learner hands over no memory at" in capsys.readouterr().err

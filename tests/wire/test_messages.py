@@ -9,7 +9,7 @@ import pytest
 from workbench.environment_spec import ActionSpec, EnvironmentSpec, Part
 from workbench.errors import ShapeMismatch
 from workbench.trajectory import Flags, StepBatch
-from workbench.wire.messages import PROTOCOL, GroupActions, GroupStep, Hello, Welcome, names_in, names_metadata
+from workbench.wire.messages import PROTOCOL, GroupActions, GroupStep, Hello, Welcome
 
 SPEC = EnvironmentSpec("image", (1, 6, 5), "uint8", 3, 4, 4)
 SCORED = dataclasses.replace(SPEC, scored=True)
@@ -144,26 +144,23 @@ def test_hello_and_welcome_come_out_as_they_went_in():
     assert Welcome.decode(Welcome(7).encode()) == Welcome(7)
 
 
-def test_a_hello_has_the_fields_that_older_learners_know_and_no_others():
-    told = json.loads(Hello(1, 2**61, 16, 2, SPEC).encode())
-    assert told.keys() == {"protocol", "actor", "run_id", "environments", "groups", "spec"}
-
-
-def test_fields_of_a_later_version_are_left_out():
-    hello = Hello(1, 2**61, 16, 2, SPEC)
-    assert Hello.decode(json.dumps({**json.loads(hello.encode()), "mood": "good"}).encode()) == hello
-    assert Welcome.decode(b'{"seed": 7, "mood": "good"}') == Welcome(7)
-
-
 @pytest.mark.parametrize("names", [(), ("left", "right"), ("höher", "a, \n\x7f \u4e0a")])
 def test_names_of_actions_come_out_as_they_went_in(names):
-    assert names_in((("x-other", "1"), *names_metadata(names))) == names
+    hello = Hello(1, 2**61, 16, 2, SPEC, names)
+    assert Hello.decode(hello.encode()) == hello
 
 
-@pytest.mark.parametrize("metadata", [(), names_metadata(["long"] * 1000), ((names_metadata(["a"])[0][0], b"\xff"),),
-                                      ((names_metadata(["a"])[0][0], b"3"),)])
-def test_without_names_of_actions_there_are_none(metadata):
-    assert names_in(metadata) == ()
+def test_names_of_actions_that_are_too_long_for_a_hello_are_left_out():
+    hello = Hello(1, 2**61, 16, 2, SPEC, ("long",) * 2000)
+    assert Hello.decode(hello.encode()) == dataclasses.replace(hello, action_names=())
+
+
+@pytest.mark.parametrize("changes", [{"mood": "good"}, {"action_names": 3}, {"action_names": ["left", 3]},
+                                     {"action_names": None}])
+def test_a_hello_that_says_something_else_is_refused(changes):
+    told = json.loads(Hello(1, 2**61, 16, 2, SPEC).encode())
+    with pytest.raises(ShapeMismatch, match="hello"):
+        Hello.decode(json.dumps({**told, **changes}).encode())
 
 
 @pytest.mark.parametrize("cut", [0, 3, 27, -1])
@@ -205,7 +202,7 @@ def test_an_actor_of_another_protocol_is_refused_by_number():
     told = json.loads(Hello(0, 1, 1, 1, SPEC).encode())
     assert told["protocol"] == PROTOCOL
     data = json.dumps({**told, "protocol": 9}).encode()
-    with pytest.raises(ShapeMismatch, match="protocol 9"):
+    with pytest.raises(ShapeMismatch, match="^the actor speaks protocol 9"):
         Hello.decode(data)
 
 

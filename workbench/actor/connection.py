@@ -6,12 +6,11 @@ import asyncio
 import os
 import socket
 import sys
-from collections.abc import Sequence
 from contextlib import suppress
 
 from workbench.errors import ConnectionLost
 from workbench.wire import grpc, handover
-from workbench.wire.messages import GroupActions, GroupStep, Hello, Welcome, names_metadata
+from workbench.wire.messages import GroupActions, GroupStep, Hello, Welcome
 from workbench.wire.rpc import Endpoint, method_path, open_stream_channel, token_metadata
 from workbench.wire.shared_rows import LARGEST_PACKET, SharedRows
 
@@ -29,14 +28,12 @@ class Stream:
         is_here: whether the learner is on this machine.
     """
 
-    def __init__(
-        self, runner: asyncio.Runner, where: str | Endpoint, token: str, hello: Hello, names: Sequence[str]
-    ) -> None:
+    def __init__(self, runner: asyncio.Runner, where: str | Endpoint, token: str, hello: Hello) -> None:
         self._runner, self._hello = runner, hello
         self.is_here = (where if isinstance(where, str) else where.address).startswith("unix:")
-        metadata = (*token_metadata(token), *names_metadata(names))
         self._channel = runner.run(_connect(where))
-        self._call = self._channel.stream_stream(method_path("play"))(metadata=metadata, wait_for_ready=True)
+        play = self._channel.stream_stream(method_path("play"))
+        self._call = play(metadata=token_metadata(token), wait_for_ready=True)
 
     def welcome(self) -> Welcome:
         """Sends the hello. Returns the learner's answer, once the learner is ready."""

@@ -91,10 +91,10 @@ def connect_and_play(
     Raises AccessDenied or ShapeMismatch if the learner refuses this actor for good.
     """
     count = sum(group.num_envs for group in groups)
-    hello = Hello(actor, secrets.randbits(62) + 1, count, len(groups), groups[0].spec)
+    hello = Hello(actor, secrets.randbits(62) + 1, count, len(groups), groups[0].spec, tuple(groups[0].action_names))
     stream: Stream | SharedStream
     try:
-        stream = Stream(runner, where, token, hello, groups[0].action_names)
+        stream = Stream(runner, where, token, hello)
     except TimeoutError:
         return False
     try:

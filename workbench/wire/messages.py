@@ -1,13 +1,12 @@
 """Binary layout of the messages between actors and the learner. Little-endian; no pickle, no per-tensor protobuf.
 
 The first message of a stream is a `Hello` in JSON, answered by a `Welcome` in JSON or by a gRPC status with the reason
-for the refusal; a receiver ignores fields that it does not know. The names of the actions travel as metadata of the
-stream. Each later request holds one group of environments, and its reply their actions, unless the actor shares memory
-with the learner: then the headers alone are sent, on a socket of their own (see `wire.shared_rows`).
+for the refusal. Each later request holds one group of environments, and its reply their actions, unless the actor
+shares memory with the learner: then the headers alone are sent, on a socket of their own (see `wire.shared_rows`).
 
-    request   header | reward float32[N] | flags uint8[N] | observation[N, *frame] | final_index uint16[K] |
-              final_observation[K, *frame] | all else that `trajectory.StepBatch` declares, [N, ...] each: score
-              float32, of environments that have one. Floating-point numbers are float32.
+    request   header | what `trajectory.StepBatch` declares, in its order, [N, ...] each: observation, reward float32,
+              flags uint8, and score float32 of environments that have one | final_index uint16[K] |
+              final_observation[K, *frame]. Floating-point numbers are float32.
     reply     header | action int32[N, *action], or float32 where actions are numbers, or mixed
 """
 
@@ -17,8 +16,7 @@ import functools
 import json
 import math
 import struct
-from collections.abc import Iterable, Sequence
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -27,15 +25,13 @@ from workbench.environment_spec import ActionSpec, EnvironmentSpec
 from workbench.errors import ShapeMismatch
 from workbench.trajectory import Array, FieldSpec, StepBatch
 
-PROTOCOL = 2
+PROTOCOL = 3
 _REQUEST = struct.Struct("<4sHHIIff")  # magic, group, K, N, first environment, stepping s, round trip s
 STEP_HEADER_BYTES = _REQUEST.size
 _REPLY = struct.Struct("<4sHHIq")  # magic, group, first environment (0 on the wire), N, policy version
 _MAGIC = b"WBS1"
-_FIRST = ("reward", "flags", "observation")  # of a step; what else environments give comes after the final observations
-_ACTION_NAMES = "x-workbench-action-names-bin"
-_LONGEST_NAMES = 4096  # bytes in JSON; a gRPC server takes 8 KiB of metadata
 LARGEST_HELLO = 2**16  # bytes; one of Football's has a few hundred
+_LONGEST_NAMES = 4096  # bytes in JSON of the names of actions
 _LARGEST_GROUP = 65_536  # environments
 _LONGEST_S = 1e7  # of a duration in a step message
 # Errors of reading JSON that is no message of ours; RecursionError: thousands of brackets.
@@ -44,17 +40,23 @@ _UNREADABLE = (ValueError, TypeError, KeyError, AttributeError, OverflowError, R
 
 @dataclass(frozen=True)
 class Hello:
-    """An actor's first message: its number, and what its environments look like."""
+    """An actor's first message: its number, and what its environments look like.
+
+    Attributes:
+        action_names: of the environments; a message has none where they are too long for it.
+    """
 
     actor: int
     run_id: int
     environments: int
     groups: int
     spec: EnvironmentSpec
+    action_names: tuple[str, ...] = ()
 
     def encode(self) -> bytes:
         """The message, as JSON."""
-        return json.dumps({"protocol": PROTOCOL, **asdict(self)}).encode()
+        names = self.action_names if len(json.dumps(self.action_names)) <= _LONGEST_NAMES else ()
+        return json.dumps({"protocol": PROTOCOL, **asdict(self), "action_names": names}).encode()
 
     @classmethod
     def decode(cls, data: bytes) -> Hello:
@@ -64,18 +66,22 @@ class Hello:
                                 f"{LARGEST_HELLO:,} at most are read.")
         try:
             message: dict[str, Any] = json.loads(data)
-            protocol = message["protocol"]
-            hello = cls(**{**_fields_of(cls, message), "spec": EnvironmentSpec.from_json(message["spec"])})
+            protocol = message.pop("protocol")
         except _UNREADABLE as error:
-            raise ShapeMismatch(f"the first message of a stream is no hello: {_short(error)}") from None
+            raise _no_hello(error) from None
         if protocol != PROTOCOL:
             raise ShapeMismatch(
                 f"the actor speaks protocol {_short(protocol)}, the learner {PROTOCOL}: install the same version.")
+        try:
+            spec, names = EnvironmentSpec.from_json(message.pop("spec")), tuple(message.pop("action_names"))
+            hello = cls(**message, spec=spec, action_names=names)
+        except _UNREADABLE as error:
+            raise _no_hello(error) from None
         hello._check()
         return hello
 
     def _check(self) -> None:
-        """Raises ShapeMismatch for numbers that are no indices of the learner's tables.."""
+        """Raises ShapeMismatch for numbers that are no indices of the learner's tables, and names that are no text."""
         bounds = {"actor": (0, 2**31), "run_id": (1, 2**63), "environments": (1, _LARGEST_GROUP + 1),
                   "groups": (1, _LARGEST_GROUP + 1)}
         for name, (low, high) in bounds.items():
@@ -83,6 +89,8 @@ class Hello:
             if type(value) is not int or not low <= value < high:
                 raise ShapeMismatch(f"a hello with {name}={_short(value)} is out of bounds: it must be a whole number "
                                     f"in [{low}, {high:,}).")
+        if not all(type(name) is str for name in self.action_names):
+            raise ShapeMismatch(f"a hello with action_names={_short(self.action_names)}: each must be a text.")
         if self.groups > self.environments:
             raise ShapeMismatch(f"a hello with {self.groups} groups of {self.environments} environments is out of "
                                 "bounds: each group has at least one.")
@@ -107,7 +115,7 @@ class Welcome:
     def decode(cls, data: bytes) -> Welcome:
         """The inverse of `encode`. Raises ShapeMismatch if it is no welcome."""
         try:
-            welcome = cls(**_fields_of(cls, json.loads(data)))
+            welcome = cls(**json.loads(data))
         except _UNREADABLE as error:
             raise ShapeMismatch(f"the learner's first answer is no welcome: {_short(error)}") from None
         if type(welcome.seed) is not int or not 0 <= welcome.seed < 2**63:
@@ -117,29 +125,14 @@ class Welcome:
         return welcome
 
 
+def _no_hello(error: Exception) -> ShapeMismatch:
+    return ShapeMismatch(f"the first message of a stream is no hello: {_short(error)}")
+
+
 def _short(value: object) -> str:
     """A peer's value, or an error, as text for a message: a status of gRPC has a few KiB at most."""
     text = str(value) if isinstance(value, Exception) else repr(value)
     return text if len(text) <= 200 else f"{text[:200]}..."
-
-
-def _fields_of(kind: type[Hello | Welcome], message: dict[str, Any]) -> dict[str, Any]:
-    """The fields of a message that this version knows."""
-    return {field.name: message[field.name] for field in fields(kind) if field.name in message}
-
-
-def names_metadata(names: Sequence[str]) -> tuple[tuple[str, bytes], ...]:
-    """Metadata with the names of an actor's actions; none where these are too long for metadata."""
-    value = json.dumps(list(names)).encode()
-    return ((_ACTION_NAMES, value),) if len(value) <= _LONGEST_NAMES else ()
-
-
-def names_in(metadata: Iterable[tuple[str, str | bytes]]) -> tuple[str, ...]:
-    """The names of the actions, from a stream's metadata; () where it has none."""
-    try:
-        return tuple(map(str, json.loads(dict(metadata)[_ACTION_NAMES])))
-    except _UNREADABLE:
-        return ()
 
 
 class StepHeader(NamedTuple):
@@ -199,20 +192,19 @@ class GroupStep:
     def encode(self) -> bytes:
         """The request message."""
         step = self.step
-        arrays = {name: array.astype("<f4", copy=False) if array.dtype.kind == "f" else array
-                  for name, array in step.arrays().items()}
-        parts = [arrays.pop(name) for name in _FIRST]
+        parts = [array.astype("<f4", copy=False) if array.dtype.kind == "f" else array
+                 for array in step.arrays().values()]
         if len(step.final_index):
             assert step.final_observation is not None
             parts += [step.final_index.astype("<u2"), step.final_observation]
-        return b"".join([self.header(), *(np.ascontiguousarray(part).data for part in (*parts, *arrays.values()))])
+        return b"".join([self.header(), *(np.ascontiguousarray(part).data for part in parts)])
 
     @classmethod
     def decode(cls, data: bytes, spec: EnvironmentSpec) -> GroupStep:
         """The step in `data`, as views of it. Raises ShapeMismatch if lengths, indices or durations do not fit."""
         header = StepHeader.decode(data)
         group, finals, count, first_env, *times = header
-        first, rest, each = _layout(spec)
+        declared, each = _layout(spec)
         size = _REQUEST.size + count * each + finals * (2 + spec.observation_bytes)
         if len(data) != size:
             raise ShapeMismatch(
@@ -221,20 +213,18 @@ class GroupStep:
                 f"{' and scores' if spec.scored else ''}: {size} bytes expected."
             )
         cursor = _Cursor(data, _REQUEST.size)
-        arrays = {name: cursor.take(count, declared) for name, declared in first}
+        arrays = {name: cursor.take(count, of) for name, of in declared.items()}
         index = cursor.take(finals, ((), "<u2")).astype(np.int32)
         header.check_finals(index)
         final = cursor.take(finals, (spec.observation_shape, spec.observation_dtype)) if finals else None
-        arrays |= {name: cursor.take(count, declared) for name, declared in rest}
         return cls(group, first_env, StepBatch.of(arrays, final_index=index, final_observation=final), *times)
 
 
 @functools.lru_cache(16)  # a learner has one spec, and asks for each message
-def _layout(spec: EnvironmentSpec) -> tuple[list[tuple[str, FieldSpec]], list[tuple[str, FieldSpec]], int]:
-    """Fields of a step before and behind the final observations, and the bytes that each environment has of them."""
+def _layout(spec: EnvironmentSpec) -> tuple[dict[str, FieldSpec], int]:
+    """Fields of a step, and the bytes that each environment has of them."""
     specs = StepBatch.specs(spec)
-    each = sum(math.prod(shape) * np.dtype(dtype).itemsize for shape, dtype in specs.values())
-    return [(name, specs.pop(name)) for name in _FIRST], list(specs.items()), each
+    return specs, sum(math.prod(shape) * np.dtype(dtype).itemsize for shape, dtype in specs.values())
 
 
 @dataclass

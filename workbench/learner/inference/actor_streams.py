@@ -24,7 +24,7 @@ from workbench.learner.inference.batcher import Batcher, Request
 from workbench.learner.metrics.meters import Meters
 from workbench.wire import grpc, shared_rows
 from workbench.wire.handover import MOST_GROUPS, Handover
-from workbench.wire.messages import GroupActions, GroupStep, Hello, Welcome, names_in
+from workbench.wire.messages import GroupActions, GroupStep, Hello, Welcome
 from workbench.wire.shared_rows import LARGEST_PACKET, SharedRows
 
 LARGEST_ACTOR = 4096
@@ -38,7 +38,6 @@ class ActorLife:
     """One stream of one actor."""
 
     hello: Hello
-    action_names: tuple[str, ...] = ()
     alive: bool = True
     last_seen: float = field(default_factory=time.monotonic)
     steps: int = 0
@@ -124,7 +123,7 @@ class ActorStreams:
             connected = before is not None and before.alive
             wrong = before.error if before is not None else ""  # the actor may have missed it when its stream ended
             if not connected:
-                life = self.lives[hello.actor] = ActorLife(hello, names_in(context.invocation_metadata()))
+                life = self.lives[hello.actor] = ActorLife(hello)
                 self._batcher.expect(hello.environments)
         if wrong and not connected:
             self._end(life)
@@ -242,7 +241,7 @@ class ActorStreams:
     @property
     def action_names(self) -> tuple[str, ...]:
         """Names of the environments' actions, from the first actor; () before it has connected."""
-        return next((life.action_names for life in list(self.lives.values())), ())
+        return next((life.hello.action_names for life in list(self.lives.values())), ())
 
     @property
     def groups(self) -> int:
