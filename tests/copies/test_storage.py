@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import socket
 import sqlite3
@@ -22,8 +23,8 @@ from fsspec.implementations.memory import MemoryFileSystem
 
 import workbench as wb
 from tests.conftest import CALM, eventually
-from tests.written_checkpoints import meta, save
-from workbench import checkpoints, rundir
+from tests.written_checkpoints import flip, meta, save
+from workbench import checkpoints, copies, rundir
 from workbench.checkpoints.checkpoint import META
 from workbench.config import RunConfig
 from workbench.copies import FOLDER, LAST_COPY_S, places, run_copy, storage
@@ -125,6 +126,182 @@ def test_only_the_newest_checkpoints_and_the_best_one_are_kept(url: str, home: P
         assert Storage(url).keep(run) == frames
     kept = {path.split("/")[2] for path in files_of(url) if "/checkpoints/" in path}
     assert kept == {checkpoint.path.name for checkpoint in checkpoints.every(run.checkpoints)[-2:]}
+
+
+def mean_of(value: float) -> dict[str, Any]:
+    """How good a checkpoint is, as its description tells it."""
+    return {"by": "episode_return", "mean": value, "episodes": 100}
+
+
+def test_the_best_checkpoint_is_copied_though_a_newer_one_came_first(url: str, home: Path) -> None:
+    run, kept = made(), Storage(url)
+    save(run.checkpoints, frames=100, judged=mean_of(1.0))
+    assert kept.keep(run) == 100
+    best = save(run.checkpoints, frames=200, judged=mean_of(9.0))
+    for frames in (300, 400, 500):
+        save(run.checkpoints, frames=frames, judged=mean_of(2.0))
+    assert checkpoints.best(checkpoints.every(run.checkpoints)) == best
+    assert kept.keep(run) == 500 and kept.keep(run) is None
+    save(run.checkpoints, frames=600, judged=mean_of(2.0))
+    assert kept.keep(run) == 600
+    folders = {path.split("/")[2] for path in files_of(url) if path.endswith(META)}
+    assert {int(folder) for folder in folders} == {200, 500, 600}
+    shutil.rmtree(run.path)
+    storage.restored(f"{url}/pong")
+    assert checkpoints.best(checkpoints.every(run.checkpoints)).frames == 200
+
+
+def test_a_best_checkpoint_that_is_damaged_here_keeps_no_copy_away(url: str, home: Path) -> None:
+    run = made()
+    best = save(run.checkpoints, frames=100, judged=mean_of(9.0))
+    save(run.checkpoints, frames=200, judged=mean_of(1.0))
+    flip(next(best.path.glob("*.safetensors")), -1)
+    assert Storage(url).keep(run) == 200 and Storage(url).keep(run) is None
+
+
+@pytest.mark.parametrize("fails", ["_copy_demonstrations", "_tracked", "_copy_metrics"])
+def test_a_copy_counts_when_all_that_belongs_to_its_checkpoint_is_there(
+    fails: str, url: str, home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run, works = made(), getattr(run_copy, fails)
+    save(run.checkpoints, frames=100)
+
+    def breaks(*_: object) -> None:
+        raise OSError("no space left on device")
+
+    monkeypatch.setattr(run_copy, fails, breaks)
+    with pytest.raises(OSError, match="no space left"):
+        Storage(url).keep(run)
+    monkeypatch.setattr(run_copy, fails, works)
+    assert Storage(url).keep(run) == 100
+    assert "pong/metrics.sqlite" in files_of(url)
+
+
+def test_what_a_copy_left_that_broke_off_is_gone_after_the_next(
+    home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run, rename, replace = made(), os.rename, os.replace
+    for number, name in enumerate(("rename", "replace")):
+        save(run.checkpoints, frames=100 + number)
+
+        def breaks(*_: object) -> None:
+            raise OSError("no space left on device")
+
+        monkeypatch.setattr(run_copy.os, name, breaks)
+        with pytest.raises(OSError, match="no space left"):
+            Storage(str(tmp_path)).keep(run)
+        assert list((tmp_path / "pong").rglob(".writing-*"))
+        monkeypatch.setattr(run_copy.os, "rename", rename)
+        monkeypatch.setattr(run_copy.os, "replace", replace)
+    save(run.checkpoints, frames=300)
+    assert Storage(str(tmp_path)).keep(run) == 300
+    assert not list((tmp_path / "pong").rglob(".writing-*"))
+
+
+def test_nothing_is_written_below_a_mount_point_whose_disk_was_taken_away(
+    home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    mounts, is_mount = {str(tmp_path / "disk")}, os.path.ismount
+    (tmp_path / "disk").mkdir()
+    monkeypatch.setattr(os.path, "ismount", lambda path: str(path) in mounts or is_mount(path))
+    run, kept = made(), Storage(str(tmp_path / "disk" / "runs"))
+    save(run.checkpoints, frames=100)
+    assert kept.keep(run) == 100
+    mounts.clear()
+    shutil.rmtree(tmp_path / "disk" / "runs")
+    save(run.checkpoints, frames=200)
+    with pytest.raises(StorageFailed, match="is mounted no more, on which .*runs was. Mount it again"):
+        kept.keep(run)
+    assert not list((tmp_path / "disk").iterdir())
+
+
+def test_a_copy_that_is_a_link_is_not_followed(home: Path, tmp_path: Path) -> None:
+    run, victim = made(), tmp_path / "mine"
+    save(run.checkpoints, frames=100)
+    victim.mkdir()
+    (tmp_path / "kept").mkdir()
+    (tmp_path / "kept" / "pong").symlink_to(victim)
+    with pytest.raises(StorageFailed, match="is a link to"):
+        Storage(str(tmp_path / "kept")).keep(run)
+    assert not list(victim.iterdir())
+
+
+def test_a_run_claims_its_name_before_its_first_checkpoint_and_gives_it_back(
+    url: str, home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ours = made()
+    assert Storage(url).keep(ours) is None and Storage(url).is_taken("pong")
+    assert Storage(url).keep(ours) is None, "it is ours"
+    monkeypatch.setenv("WORKBENCH_HOME", str(tmp_path / "elsewhere"))
+    theirs = made(created=8.0)
+    with pytest.raises(StorageFailed, match="is another run than 'pong'"):
+        Storage(url).keep(theirs)
+    Storage(url).release(theirs)
+    assert Storage(url).is_taken("pong")
+    Storage(url).release(ours)
+    assert not Storage(url).is_taken("pong") and not Storage(url).names()
+    Storage(url).keep(ours)
+    now = time.time()
+    monkeypatch.setattr(time, "time", lambda: now + 2 * run_copy._CLAIMED_S)
+    assert not Storage(url).is_taken("pong"), "its machine is gone"
+    save(theirs.checkpoints, frames=100)
+    assert Storage(url).keep(theirs) == 100
+    assert Storage(url).is_taken("pong")
+    Storage(url).release(theirs)
+    assert Storage(url).is_taken("pong"), "there is a checkpoint"
+
+
+def test_a_run_that_ends_without_a_checkpoint_gives_its_name_back(
+    url: str, home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(storing, "_EVERY_S", 0.01)
+    copy = StoredCopy(made(), url, on_failure=pytest.fail)
+    eventually(lambda: Storage(url).is_taken("pong"), what="its name is claimed")
+    copy.close()
+    assert not Storage(url).names()
+
+
+def test_a_copy_is_not_resumed_by_its_path(home: Path, tmp_path: Path) -> None:
+    folder = tmp_path / "kept"
+    run = made(config=RunConfig.build("testing/counting-v0", storage=str(folder)).to_json())
+    save(run.checkpoints, frames=100)
+    Storage(str(folder)).keep(run)
+    with pytest.raises(InvalidInput, match=r"is the copy of a run.*wb\.resume\('file:///.*/kept/pong'\)"):
+        wb.resume(folder / "pong")
+    assert not lock.is_alive(RunDirectory(folder / "pong"))
+
+
+def test_nothing_is_copied_onto_a_run_that_lives_in_the_place_of_the_copy(home: Path, tmp_path: Path) -> None:
+    run = made()
+    save(run.checkpoints, frames=100)
+    Storage(str(tmp_path)).keep(run)
+    save(run.checkpoints, frames=200)
+    before = files_of(str(tmp_path / "pong"))
+    with (
+        lock.held(lock.of_supervisor(RunDirectory(tmp_path / "pong")), wait_s=0.0),
+        pytest.raises(StorageFailed, match="a run lives in"),
+    ):
+        Storage(str(tmp_path)).keep(run)
+    assert set(files_of(str(tmp_path / "pong"))) - {"lock"} == set(before)
+
+
+@pytest.mark.parametrize(("given", "recorded"), [
+    ("kept", "{here}/kept"), ("~/kept", "{home}/kept"), ("file://kept", "file://{here}/kept"), ("/kept/", "/kept"),
+    ("s3://bucket/runs", "s3://bucket/runs"), ("", ""),
+])
+def test_a_relative_folder_is_recorded_from_the_root(
+    given: str, recorded: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("HOME", "/somebody")
+    assert copies.absolute(given) == recorded.format(here=tmp_path, home="/somebody")
+
+
+def test_a_storage_that_cannot_be_meant_is_refused(home: Path) -> None:
+    with pytest.raises(InvalidInput, match="one slash where a URL has two: 's3://bucket/runs'"):
+        wb.launch("testing/counting-v0", storage="s3:/bucket/runs", **CALM)
+    with pytest.raises(InvalidInput, match="is the folder of the runs themselves"):
+        wb.launch("testing/counting-v0", storage=str(home / "runs"), **CALM)
 
 
 def test_a_reader_never_sees_half_of_a_checkpoint(objects: str, home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -619,7 +796,7 @@ def test_a_copy_that_fails_of_anything_is_said_once_and_tried_again(
     finally:
         copy.close()
     why = f"{type(error).__name__}: {error}"
-    assert said == [f"the newest checkpoint was not copied to storage, and is tried again: {why}"]
+    assert said == [f"the run was not copied to storage, and is tried again: {why}"]
 
 
 def test_a_supervisors_next_copy_removes_what_its_last_upload_left(

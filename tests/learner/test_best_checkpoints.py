@@ -24,6 +24,7 @@ class Course:
 
     def __init__(self, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         self.full, self.by, self.updates = False, "episode_return", 1
+        self.trained_s = 900.0  # since the run's first life began
         self.now, self.took, self.mean, self.spread, self.episodes = 0.0, 0.0, 0.0, 10.0, 100
         self.run = RunDirectory(folder)
         monkeypatch.setattr(checkpoint_writer, "time", SimpleNamespace(monotonic=lambda: self.now))
@@ -35,7 +36,8 @@ class Course:
         parts = SimpleNamespace(trainer=None, inference=SimpleNamespace(generator=None), experience=experience,
                                 device=Device("cpu", precision="fp32"))
         config = SimpleNamespace(checkpoint_interval_s=600.0, keep_checkpoints=3, hyperparameters=None)
-        self.state: Any = SimpleNamespace(paused=None, config=config, parts=parts, progress=Progress(1, 1, 1, 1.0))
+        self.state: Any = SimpleNamespace(paused=None, config=config, parts=parts,
+                                          progress=Progress(1, 1, 1, self.trained_s))
         self.there_at_commit: list[int] = []  # checkpoints, whenever rows are committed
         log: Any = SimpleNamespace(event=lambda *_, **__: None, commit=self._commit,
                                    episodes=SimpleNamespace(status=self._status))
@@ -68,7 +70,7 @@ class Course:
         before = checkpoints.every(self.run.checkpoints)[-1:]
         self.now, self.mean = self.now + seconds, mean
         self.updates += trains
-        self.state.progress = Progress(int(self.now), 1, self.updates, 1.0)
+        self.state.progress = Progress(int(self.now), 1, self.updates, self.trained_s)
         self.writer.write_if_due()
         newest = checkpoints.every(self.run.checkpoints)[-1:]
         return str(newest[0].meta["reason"]) if newest != before else ""
@@ -87,6 +89,17 @@ def test_a_new_best_is_written_between_two_intervals_once_a_minute_at_most(cours
     assert course.look(61, 94) == course.look(61, 95.5) == "", "noise of a mean of a hundred"
     assert course.look(61, 200) == checkpoints.BEST
     assert course.look(400, 100) == "interval", "which comes when it would have come anyway"
+
+
+def test_what_a_young_run_learns_is_kept_before_it_can_be_lost(course: Course) -> None:
+    course.trained_s = 20.0
+    course.state.progress = Progress(1, 1, 1, 20.0)
+    course.begin()
+    assert [course.look(4, 50), course.look(2, 60)] == ["", checkpoints.BEST]
+    assert [course.look(4, 80), course.look(2, 90)] == ["", checkpoints.BEST]
+    course.trained_s = 200.0
+    assert course.look(6, 120) == checkpoints.BEST
+    assert [course.look(12, 150), course.look(7, 180), course.look(2, 200)] == ["", "", checkpoints.BEST], "a tenth"
 
 
 def test_a_few_episodes_or_a_pause_or_an_open_stretch_make_no_best(course: Course) -> None:

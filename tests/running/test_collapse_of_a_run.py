@@ -47,6 +47,7 @@ def test_a_collapse_is_told_and_the_best_checkpoint_is_rescued(home: Path, capsy
     assert not run.status.collapsed and run.status.collapse == ""
     written(pay, 1.0)
     eventually(lambda: run.best is not None and run.best.episode_return == 5.0)
+    eventually(lambda: run.status.best_mean == 5.0)
     best = run.best
     assert best is not None
     written(pay, 0.0)
@@ -98,6 +99,11 @@ def test_a_collapse_is_told_and_the_best_checkpoint_is_rescued(home: Path, capsy
     assert run.status.collapsed and "collapsed from" in wb.attach("falls").status.line(), "also once it has ended"
     with pytest.raises(InvalidInput, match="total_frames"):
         run.rescue(total_frames=1)
+    for one in run.checkpoints:
+        if not checkpoints.is_collapsed(one, run.status):
+            checkpoints.remove(one.path)
+    with pytest.raises(InvalidInput, match=r"no checkpoint from before its collapse.*smaller learning_rate than"):
+        run.rescue()
 
 
 def test_a_run_without_a_collapse_stands_for_its_last_checkpoint_and_says_so(

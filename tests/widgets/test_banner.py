@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
@@ -75,6 +76,17 @@ def test_the_banner_is_there_from_the_collapse_on_and_names_the_best_checkpoint(
     recorded.tell(directory, **COLLAPSED | {"collapsed": False})
     panel.refresh()
     assert banner.view.layout.display == "none"
+
+
+def test_nothing_is_rescued_with_a_checkpoint_from_after_the_collapse(
+    panel: RunPanel, directory: RunDirectory
+) -> None:
+    for path in sorted(directory.checkpoints.iterdir())[:2]:
+        shutil.rmtree(path)
+    recorded.tell(directory, **COLLAPSED, first_mean=8.0)
+    panel.refresh()
+    assert panel.parts.banner.rescue.disabled
+    assert "no checkpoint from before: a new run has to learn it again" in text(panel.parts.banner)
 
 
 def test_what_is_dismissed_comes_back_with_the_next_collapse(panel: RunPanel, directory: RunDirectory) -> None:

@@ -11,8 +11,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from workbench.checkpoints.checkpoint import Checkpoint, is_number
-from workbench.metrics.collapse import LEAST_EPISODES
-from workbench.metrics.status import JUDGED
+from workbench.metrics.collapse import LEAST_EPISODES, is_lost
+from workbench.metrics.status import JUDGED, RunStatus
 from workbench.metrics.status_facts import FACTS, exact
 
 BEST = "best"  # reason of a checkpoint that was written because its run was never better
@@ -62,3 +62,9 @@ def best(checkpoints: Sequence[Checkpoint]) -> Checkpoint | None:
     pairs = [(checkpoint, judged) for checkpoint in checkpoints if (judged := standing(checkpoint)) is not None]
     same = [(checkpoint, judged.mean) for checkpoint, judged in pairs if judged.by == pairs[-1][1].by]
     return max(same, key=lambda pair: pair[1])[0] if same else None
+
+
+def is_collapsed(checkpoint: Checkpoint, status: RunStatus) -> bool:
+    """Whether it was written when its run, of that status, had collapsed already: nothing is rescued with it."""
+    judged = standing(checkpoint)
+    return status.collapsed and judged is not None and judged.by == status.judged_by and is_lost(status, judged.mean)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import sys
+from contextlib import redirect_stdout
 from typing import TYPE_CHECKING, Any
 
 from workbench.cli.parser import APART, OF_RUN, Commands, add_run_options, argument
@@ -97,17 +98,24 @@ def _rescue(args: argparse.Namespace) -> None:
 
 
 @command("resume", "end a run's pause, or start one that has ended from its newest checkpoint, and print its name "
-                   "once it trains", OF_RUN,
-         argument("changes", nargs="*", metavar="FIELD=VALUE", help="such as total_frames=2e7"))
+                   "once it trains",
+         argument("name", help="name or directory of the run, or URL of its copy, such as s3://bucket/runs/pong"),
+         argument("changes", nargs="*", metavar="FIELD=VALUE", help="such as total_frames=2e7"),
+         argument("--trust-code", action="store_true", help="let code that was typed in a cell for it execute as you, "
+                                                            "wherever the run comes from"))
 def _resume(args: argparse.Namespace) -> None:
+    from workbench.copies.storage import is_url, restored
     from workbench.running.launch import resume
 
+    if is_url(args.name):
+        with redirect_stdout(sys.stderr):  # what it says of the copy; the name comes last, alone
+            args.name = restored(args.name, trust_code=args.trust_code)
     handle = attached(args.name)
     paused = handle.state == "paused"
     if paused:
         handle.resume()
     if args.changes or not paused:
-        resume(handle, **changes_of(args.changes, handle.config))
+        resume(handle, trust_code=args.trust_code, **changes_of(args.changes, handle.config))
     print(handle.name)
 
 

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import os
+import re
 from pathlib import Path
 
 from workbench.config import RunConfig
+from workbench.errors import InvalidInput
 
 FOLDER = "WORKBENCH_MIRROR"  # variable with the folder to which runs of the launcher "colab" are copied
 RECORD = "mirror.json"  # of a run: what was copied there last
@@ -18,6 +20,19 @@ def folder_of(place: str) -> Path | None:
     if is_url and scheme not in ("file", "local"):
         return None
     return Path(path if is_url else place).expanduser().absolute()  # "::" in it means nothing, other than to fsspec
+
+
+def absolute(place: str) -> str:
+    """A place as it is recorded: a path from the root, since a run may be resumed in another working directory.
+
+    Raises InvalidInput for a URL with one slash, which would be such a path.
+    """
+    if re.match(r"[a-z][a-z0-9+]+:/(?!/)", place):
+        raise InvalidInput(f"storage={place!r} has one slash where a URL has two: {place.replace(':/', '://', 1)!r}.")
+    if not place or (folder := folder_of(place)) is None:
+        return place
+    scheme, is_url, _ = place.partition("://")
+    return f"{scheme}://{folder}" if is_url else str(folder)
 
 
 def places(config: RunConfig) -> dict[str, bool]:

@@ -39,22 +39,48 @@ from workbench.rundir import RunDirectory, files, lock, sealed
 _OF_TRACKER = re.compile(r"[a-z]+\.json")
 KEPT = 2  # checkpoints: one is whole while the other is being uploaded
 _ROWS_SINCE = 1_000_000  # that a tracker was given after a copy: more than one has of a life; their numbers must grow
+_CLAIMED_S = 3600.0  # that a name is kept for a run without a checkpoint whose machine may be gone
 _MARKS = 200  # of machines that had a run before
 _LARGEST_HISTORY = 2**31  # bytes; a week of training takes some 100 MB
 
 
-def copy(run: RunDirectory, folder: Path) -> int | None:
-    """Copy the run's newest good checkpoint, and all that belongs to it. Returns its frames; None if it was there.
+def copy(run: RunDirectory, folder: Path, found: Sequence[Checkpoint] | None = None) -> int | None:
+    """Copy the run's best and its newest good checkpoint, and all that belongs to it. Returns the frames of the newest;
+    None if both were there.
+
+    Args:
+        found: what `to_copy` gives, where it is known.
 
     Raises OSError, sqlite3.Error or WorkbenchError if that failed; the older copy then remains, possibly with a part of
     the new one.
     """
-    newest, _ = checkpoints.newest_good(run.checkpoints, replay=False)
     target = folder / run.name
-    if newest is None or _same(newest, target / "checkpoints" / newest.path.name):
+    found = to_copy(run) if found is None else found
+    missing = [one for one in found if not _same(one, target / "checkpoints" / one.path.name)]
+    if not missing:
         return None
-    files.check_unlinked(target)
+    _check_own(target)
     check_same(run, _record(target), str(target))
+    _clear(target)
+    write(run, target, missing)
+    _prune(target / "checkpoints", found[-1].path.name)
+    return found[-1].frames
+
+
+def to_copy(run: RunDirectory) -> list[Checkpoint]:
+    """The newest good checkpoint of a run; before it the best one, if that is another and whole."""
+    newest, _ = checkpoints.newest_good(run.checkpoints, replay=False)
+    best = checkpoints.best(checkpoints.every(run.checkpoints))
+    if newest is None or best is None or best == newest:
+        return [newest] if newest else []
+    with suppress(CheckpointCorrupt):
+        best.verify(replay=False)
+        return [best, newest]
+    return [newest]
+
+
+def write(run: RunDirectory, target: Path, found: Sequence[Checkpoint]) -> None:
+    """Write these checkpoints of the run into `target`, after all that belongs to them: once they are there, it is."""
     for below in ("checkpoints", "code"):
         (target / below).mkdir(parents=True, exist_ok=True)
     for code in sealed.files_in(run.code):
@@ -63,14 +89,33 @@ def copy(run: RunDirectory, folder: Path) -> int | None:
         _copy_opponent(run, opponent, target / "opponent")
     record = {**run.read(), "mirrored": time.time()}
     _write(target / "run.json", _as_json(record))
-    _copy_checkpoint(newest, target / "checkpoints")
     _copy_demonstrations(run, RunDirectory(target))
     for name, place in _tracked(run).items():  # before the history: a row may go there twice, and none is left out
         (target / "trackers").mkdir(exist_ok=True)
         _write(target / "trackers" / name, _as_json(place))
     _copy_metrics(run.metrics, target / "metrics.sqlite")
-    _prune(target / "checkpoints", newest.path.name)
-    return newest.frames
+    for checkpoint in found:
+        _copy_checkpoint(checkpoint, target / "checkpoints")
+
+
+def _check_own(target: Path) -> None:
+    """Raises StorageFailed where writing to the copy would write somewhere else, or into a run that lives in it."""
+    if target.is_symlink():
+        raise StorageFailed(f"{target} is a link to {os.readlink(target)}. Nothing is written through it: move there "
+                            "what it leads to, or delete it.")
+    files.check_unlinked(target)
+    if lock.is_alive(RunDirectory(target)):
+        raise StorageFailed(f"a run lives in {target}, which is the place of a copy. Stop it: "
+                            f"wb.attach({str(target)!r}).stop().")
+
+
+def _clear(target: Path) -> None:
+    """Delete what a copy has left that broke off."""
+    for left in target.rglob(".writing-*"):
+        if left.is_dir() and not left.is_symlink():
+            shutil.rmtree(left, ignore_errors=True)
+        else:
+            left.unlink(missing_ok=True)
 
 
 def folders(run: RunDirectory) -> set[str]:
@@ -89,7 +134,7 @@ def not_there(name: str, where: str, names: Sequence[str]) -> RunNotFound:
 def check_same(run: RunDirectory, record: Mapping[str, Any] | None, there: str) -> None:
     """Raises StorageFailed if `record`, that of the copy `there` if there is one, is of another run than `run`, which
     has its name, or of the same run that another machine goes on with."""
-    if record is None:
+    if record is None or is_left(record):
         return
     here = run.read()
     is_it = record.get("created") == here.get("created")
@@ -99,6 +144,16 @@ def check_same(run: RunDirectory, record: Mapping[str, Any] | None, there: str) 
                             f"copy of the one here, name another folder, or fork it under another name: "
                             f"wb.attach({run.name!r}).fork(...). To go on with the one there, move the one here to the "
                             f"trash first: wb.attach({run.name!r}).delete().")
+
+
+def claim(run: RunDirectory) -> dict[str, Any]:
+    """The record of a copy without a checkpoint yet, which keeps the run's name for it."""
+    return {**run.read(), "claimed": time.time()}
+
+
+def is_left(record: Mapping[str, Any]) -> bool:
+    """Whether a name was claimed long ago, and nothing was copied since."""
+    return "claimed" in record and time.time() - record["claimed"] > _CLAIMED_S
 
 
 def behind(run: RunDirectory, there: str, again: str) -> StorageFailed:
@@ -154,7 +209,6 @@ def _as_json(record: Mapping[str, Any]) -> bytes:
 def _write(path: Path, data: bytes) -> None:
     """As `rundir.write_atomically`, without modes and synced folders, which a Drive does not support."""
     beside = path.with_name(f".writing-{path.name}")
-    beside.unlink(missing_ok=True)  # it may be a link
     with open(beside, "xb") as file:
         file.write(data)
     os.replace(beside, path)
@@ -162,7 +216,6 @@ def _write(path: Path, data: bytes) -> None:
 
 def _copy_checkpoint(checkpoint: Checkpoint, folder: Path) -> None:
     beside, target = folder / f".writing-{checkpoint.path.name}", folder / checkpoint.path.name
-    shutil.rmtree(beside, ignore_errors=True)
     beside.mkdir(parents=True)
     names = [file_of(group) for group in checkpoint.groups if group != REPLAY]
     for name in (*names, META):
@@ -201,7 +254,7 @@ def _copy_metrics(metrics: Path, target: Path) -> None:
 
 def _prune(folder: Path, newest: str) -> None:
     every = checkpoints.every(folder)
-    best = checkpoints.best(every)  # it was the newest one when it was written
+    best = checkpoints.best(every)
     for checkpoint in every[:-KEPT]:
         if checkpoint != best and checkpoint.path.name != newest:
             shutil.rmtree(checkpoint.path, ignore_errors=True)

@@ -11,6 +11,7 @@ A folder of this machine's file system is written and read as a Drive's is, by `
 from __future__ import annotations
 
 import json
+import os
 import shutil
 import tempfile
 from collections.abc import Iterator
@@ -53,6 +54,7 @@ class Storage:
         except ValueError as error:
             raise InvalidInput(f"storage={url!r} is no URL that fsspec knows: {error}.") from None
         self._root = root.rstrip("/")
+        self._mount: Path | None = None  # of the folder, when it was first written to
         self._broken: set[str] = set()  # folders of checkpoints whose upload was begun and has not ended
 
     @property
@@ -91,27 +93,60 @@ class Storage:
             raise run_copy.behind(run, f"{self.url}/{run.name}", call_to_restore(self.url, run.name))
 
     def keep(self, run: RunDirectory) -> int | None:
-        """Copy the run's newest good checkpoint, and all that belongs to it. Returns its frames; None if it was there.
+        """Copy what `run_copy.copy` copies, and return what it returns; before there is a checkpoint, claim the name.
 
         Raises StorageFailed, or what `run_copy.copy` raises; what was there before then remains.
         """
         if self.folder is not None:
-            return run_copy.copy(run, self.folder)
-        newest, _ = checkpoints.newest_good(run.checkpoints, replay=False)
-        if newest is None or self._has(run.name, newest):
+            self._check_mounted(self.folder)
+        found = run_copy.to_copy(run)
+        if not found:
+            self._claim(run)
+            return None
+        if self.folder is not None:
+            return run_copy.copy(run, self.folder, found)
+        missing = [one for one in found if not self._has(run.name, one)]
+        if not missing:
             return None
         self.check_free(run)
         with tempfile.TemporaryDirectory(prefix="rl-workbench-") as staging:
-            if (frames := run_copy.copy(run, Path(staging))) is None:
-                return None
+            run_copy.write(run, Path(staging) / run.name, missing)
             self._clear(run.name)
-            (copied,) = [one.path.name for one in checkpoints.every(Path(staging) / run.name / "checkpoints")]
-            self._delete(run.name, copied)  # usually there is none of that name
-            self._broken.add(copied)
+            copied = [one.path.name for one in missing]
+            for folder in copied:
+                self._delete(run.name, folder)  # usually there is none of that name
+            self._broken.update(copied)
             self._upload(Path(staging) / run.name, self._at(run.name))
-            self._broken.discard(copied)
-        self._prune(run, copied)
-        return frames
+            self._broken.difference_update(copied)
+        self._prune(run, found[-1].path.name)
+        return found[-1].frames
+
+    def _claim(self, run: RunDirectory) -> None:
+        """Write the run's record alone where there is none. Raises StorageFailed where its name is another run's."""
+        record = self._record(run.name)
+        run_copy.check_same(run, record, f"{self.url}/{run.name}")
+        if record is None or run_copy.is_left(record):
+            with self._asked(), tempfile.TemporaryDirectory(prefix="rl-workbench-") as staging:
+                rundir.write_record(Path(staging) / "run.json", run_copy.claim(run))
+                self._upload(Path(staging), self._at(run.name))
+
+    def release(self, run: RunDirectory) -> None:
+        """Give the name of a run back that has ended without a checkpoint. Raises StorageFailed."""
+        record = self._record(run.name)
+        if record is not None and "claimed" in record and record.get("created") == run.read().get("created"):
+            with self._asked():
+                self._files.rm(self._at(run.name), recursive=True)
+
+    def is_taken(self, name: str) -> bool:
+        """Whether a new run cannot have that name there. Raises StorageFailed."""
+        record = self._record(name)
+        return record is not None and not run_copy.is_left(record)
+
+    def _check_mounted(self, folder: Path) -> None:
+        """Raises StorageFailed where the disk of the folder was taken away: another one would get the copy."""
+        self._mount = self._mount or next(path for path in (folder, *folder.parents) if os.path.ismount(path))
+        if not os.path.ismount(self._mount):
+            raise StorageFailed(f"{self._mount} is mounted no more, on which {folder} was. Mount it again.")
 
     @contextmanager
     def brought(self) -> Iterator[Path]:

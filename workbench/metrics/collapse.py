@@ -52,10 +52,17 @@ def followed(course: Course, status: LearnerStatus) -> Course:
     return replace(course, collapsed=_collapsed(course, mean, spread))
 
 
+def is_lost(course: Course, mean: float) -> bool:
+    """Whether a mean is so far below the run's best that most of its rise is gone."""
+    if course.best_mean is None or course.first_mean is None:
+        return False
+    return course.best_mean - mean > LOST * (course.best_mean - course.first_mean)
+
+
 def _collapsed(course: Course, mean: float, spread: float) -> bool:
     assert course.best_mean is not None and course.first_mean is not None
     rise, fall = course.best_mean - course.first_mean, course.best_mean - mean
     if course.collapsed:
         return fall > MISSED * rise
     scatter = math.sqrt(((course.best_mean_spread or 0.0) ** 2 + spread**2) / 2)  # of episodes, then and now
-    return fall > LOST * rise and min(rise, fall) > scatter
+    return is_lost(course, mean) and min(rise, fall) > scatter

@@ -40,7 +40,7 @@ _FIELDS: dict[str, tuple[type, ...]] = {  # of run.json, with the types of their
     "error": (dict, NoneType), "parent": (dict, str, NoneType), "preset": (str, NoneType), "code": (dict,),
     "versions": (dict,), "machine": (dict,), "lives": (int,), "sweep": (str, NoneType),
     "config_before": (dict, NoneType), "paused": (str, NoneType), "ended_by": (str, NoneType),
-    "mended": (int,), "holders": (list,), "mirrored": (int, float),
+    "mended": (int,), "holders": (list,), "mirrored": (int, float), "claimed": (int, float),
 }  # fmt: skip
 _LONGEST_SOCKET_PATH = 100  # the kernel allows 107 bytes
 _REMOTE_ADDRESS = re.compile(r"ray://[A-Za-z0-9.:_\[\]-]{1,300}//?[A-Za-z0-9./_-]{1,1000}", re.ASCII)

@@ -418,10 +418,15 @@ class Run(NamesNearest):
         Changes are as of `fork`, other values of its arguments too: run.rescue(learning_rate=1e-4, name="again").
         `wb.compare([run, rescued])` shows both. Raises InvalidInput without such a checkpoint, and as `fork` does.
         """
-        best = self.best
+        best, status = self.best, self.status
         if best is None:
             raise InvalidInput(f"{self.name} has no checkpoint with {LEAST_EPISODES} episodes behind it. "
                                "run.fork() goes on from now.")
+        if checkpoints.is_collapsed(best, status):
+            raise InvalidInput(f"{self.name} has no checkpoint from before its collapse: its best one, at "
+                               f"{best.frames:,} frames, has a {checkpoints.standing(best)}: {status.collapse}. A new "
+                               "run has to learn it again, with a smaller learning_rate than "
+                               f"{self.config.value('learning_rate'):g}.")
         return self.fork(best, **{"learning_rate": best.config.value("learning_rate") / 2, **changes})
 
     @checked_arguments(index="run.status.actors lists the actors: run.restart_actor(0).")

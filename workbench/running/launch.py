@@ -31,6 +31,7 @@ from workbench.running.starting import (
     answers,
     begun,
     check_goes_on,
+    check_no_copy,
     check_parent,
     check_storage,
     checked_config,
@@ -168,6 +169,7 @@ def resume(
         return _resumed_there(attach(name), launcher or address, {**changes}, trust_code=trust_code,
                               wait_s=ready_timeout_s if wait_ready else None, progress=progress)
     directory.check_own()
+    check_no_copy(directory)
     moved = moved_to(directory.config(), launcher, address)
     place, control = launchers.by_name(moved.launcher), Control(directory)
     if directory.read()["state"] == "stopping":

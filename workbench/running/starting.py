@@ -17,7 +17,7 @@ from workbench.config import RunConfig, check_network, check_network_maker, sett
 from workbench.config.hardware import version
 from workbench.config.own_algorithm import named_algorithm, near_misses, network_of, varied
 from workbench.config.settings import takes
-from workbench.copies import LAST_COPY_S, call_to_restore, places
+from workbench.copies import LAST_COPY_S, absolute, call_to_restore, folder_of, places
 from workbench.environments.adapters import code_by_value, edited_modules, sent_modules
 from workbench.environments.adapters.wrapping import Wrapped, Wrapper, checked_wrappers
 from workbench.environments.presets import NONE, preset_of, with_preset
@@ -78,6 +78,8 @@ def checked_config(
     fields = with_preset(used_preset, with_opponent(fields), algorithm=of_preset, wrapped=bool(wrappers))
     if network is not None:
         fields["network"] = network if isinstance(network, str) else None
+    if isinstance(storage := fields.get("storage"), str):
+        fields["storage"] = absolute(storage)
     wrapped = Wrapped(factory, checked_wrappers(wrappers))
     try:
         config = RunConfig.build(label, algorithm=name, own_algorithm=own, wrappers=wrapped.names, **fields)
@@ -254,12 +256,17 @@ def created(
 
     Raises RunExists, InvalidInput, StorageFailed, HomeNotWritable, see `rundir.create`.
     """
-    stored = names_in_storage(url := record["config"].get("storage", ""))
+    from workbench.copies.storage import Storage
+
+    url = record["config"].get("storage", "")
+    if url and folder_of(url) == rundir.home() / "runs":
+        raise InvalidInput(f"storage={url!r} is the folder of the runs themselves. Give a copy a place of its own.")
+    stored = Storage(url).names() if url else []
     for candidate in (f"{stem}-{number}" for number in count(1)) if name is None else (name,):
         try:
             check_name(candidate)
             place.check_name(candidate)
-            if candidate in stored:  # such as one whose machine has ended
+            if candidate in stored and (name is None or Storage(url).is_taken(name)):  # its machine may have ended
                 raise RunExists(f"{url} has a run {candidate!r}. Go on with it: {call_to_restore(url, candidate)}; or "
                                 "choose another name.")
             lock.check_left(RunDirectory(rundir.home() / "runs" / candidate))
@@ -270,13 +277,13 @@ def created(
     raise AssertionError("unreachable")
 
 
-def names_in_storage(url: str) -> list[str]:
-    """Names of the runs kept at that URL; "": none. Raises StorageFailed where it can't be reached."""
-    if not url:
-        return []
-    from workbench.copies.storage import Storage
-
-    return Storage(url).names()
+def check_no_copy(directory: RunDirectory) -> None:
+    """Raises InvalidInput for the copy of a run, by its path: the run would train in it, and copy itself onto it."""
+    for place in places(directory.config()):
+        folder = folder_of(place)
+        if folder is not None and directory.path.resolve() == (folder / directory.name).resolve():
+            raise InvalidInput(f"{directory.path} is the copy of a run, which another machine may go on with. To go on "
+                               f"with it here: {call_to_restore(place, directory.name)}.")
 
 
 def check_storage(directory: RunDirectory, config: RunConfig) -> None:

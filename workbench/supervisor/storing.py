@@ -72,16 +72,22 @@ class StoredCopy:
             self._on_failure(f"the last checkpoint was not copied to {self._url} within {within_s:.0f} s")
 
     def _copy_on(self) -> None:
-        """Copy whenever the checkpoints have changed: to look for a new one in storage reads the newest one whole."""
+        """Copy whenever the checkpoints have changed: to look for a new one in storage reads the newest one whole.
+
+        Before there is one, the run's name is claimed, and given back if there never is.
+        """
         from workbench.copies import run_copy
 
-        copied: set[str] = set()
+        copied: set[str] | None = None
         ended = False
         while not ended:
             ended = self.ended.wait(_EVERY_S)
             folders = run_copy.folders(self._run)
             if folders != copied and self._copies(last=ended):
                 copied = folders
+        if self._storage is not None and not folders:
+            with suppress(StorageFailed):
+                self._storage.release(self._run)
 
     def _copies(self, *, last: bool) -> bool:
         """Whether the newest checkpoint is in storage now; if not, why is said once."""
@@ -97,7 +103,7 @@ class StoredCopy:
         self._tell({} if frames is None else {"frames": frames, "time": time.time()}, error=why)
         if why and why != said:
             where, again = "storage" if "://" in self._url else self._url, "" if last else ", and is tried again"
-            self._on_failure(f"the newest checkpoint was not copied to {where}{again}: {why}")
+            self._on_failure(f"the run was not copied to {where}{again}: {why}")
         return not why
 
     def _tell(self, progress: dict[str, Any], *, error: str) -> None:

@@ -21,6 +21,7 @@ from workbench.config.chosen import DEVICE_VARIABLE
 from workbench.config.few_updates import ROUND
 from workbench.config.own_algorithm import network_of
 from workbench.config.settings import Setting
+from workbench.copies.storage import Storage
 from workbench.environments.adapters.wrapping import Wrapper
 from workbench.errors import (
     InvalidInput,
@@ -136,7 +137,8 @@ def sweep(
     parallel = checked_parallel(config, fitting(config) if parallel is None else parallel)
     config = sharing_the_machine(config, searched, parallel)
     launchers.checked(launchers.by_name(launcher), config)
-    starting.names_in_storage(config.storage)  # it can be reached
+    if config.storage:
+        Storage(config.storage).names()  # it can be reached
     keep_demonstrations = demonstrating.checked(demonstrations, config)
     weights = None if checkpoint is None else choosing.chosen_checkpoint(checkpoint)
     parent = None if weights is None else rundir.parent_of(weights.path, take="weights")

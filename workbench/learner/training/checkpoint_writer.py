@@ -30,7 +30,8 @@ from workbench.rundir import RunDirectory
 from workbench.trajectory import Array
 
 _TRY_AGAIN_S = 2.0  # after the disk refused a checkpoint
-_BEST_AFTER_S = 60.0  # the last one, at the earliest, a checkpoint of a new best return is written
+_BEST_AFTER_S = (5.0, 60.0)  # least and most that lie between the last one and a checkpoint of a new best return,
+_BEST_AFTER_SHARE = 0.1  # of the time trained so far: what is learnt in half a minute may be lost in the next
 _BEST_SHARE = 0.02  # of the time, at most, goes into those
 _LOOK_S = 1.0  # between two looks at the return
 _BETTER = 0.1  # standard deviations of episodes above the best of all checkpoints: what a mean of 100 scatters by
@@ -53,7 +54,7 @@ class CheckpointWriter:
         """Count the time to the next checkpoint from now on; `schedule` says when one may be written."""
         self._schedule, self._updates_before = schedule, self._state.progress.updates
         self._written_at, self._longest_s = time.monotonic(), schedule.first_checkpoint_s
-        self._best_from = self._written_at + _BEST_AFTER_S
+        self._best_from = self._written_at + self._between_best()
         best = checkpoints.best(checkpoints.every(self._run.checkpoints))
         self._highest = None if best is None else checkpoints.standing(best)
 
@@ -98,6 +99,10 @@ class CheckpointWriter:
         if not self._disk.store(CHECKPOINT, lambda: self.write(checkpoints.BEST, replay=False)):
             self._written_at, self._longest_s = time.monotonic(), _TRY_AGAIN_S  # until then training is held
         self._best_from = max(self._best_from, began + (time.monotonic() - began) / _BEST_SHARE)
+
+    def _between_best(self) -> float:
+        least, most = _BEST_AFTER_S
+        return min(most, max(least, _BEST_AFTER_SHARE * self._state.progress.time_s))
 
     def write_last(self) -> None:
         """Write a checkpoint at the end; a finished run of one learner waits until the disk has room, any other run
@@ -162,7 +167,7 @@ class CheckpointWriter:
         finally:
             state.writing_replay = False
         parts.device.checkpointed()
-        self._best_from = time.monotonic() + _BEST_AFTER_S
+        self._best_from = time.monotonic() + self._between_best()
         if (judged := checkpoints.standing(checkpoint)) is not None:
             before = self._highest
             if before is None or before.by != judged.by or judged.mean > before.mean:

@@ -84,7 +84,8 @@ class Banner:
             if not visible:
                 return
             self._fill()
-        self._best = best = checkpoints.best(checkpoints.every(self._checkpoints)) if visible else None
+        best = checkpoints.best(checkpoints.every(self._checkpoints)) if visible else None
+        self._best = best = None if best is None or checkpoints.is_collapsed(best, now.status) else best
         if visible and collapse is None:
             self._text.value = "The return is back from its collapse."
         elif visible:
@@ -155,7 +156,8 @@ def sentences(now: Snapshot, best: Checkpoint | None) -> list[str]:
     text = now.status.collapse_in(number)
     collapse = f"{text[:1].upper()}{text[1:]}."
     if best is None:
-        return [collapse, "There is no checkpoint from before: wb.resume or a new run has to learn it again."]
+        return [collapse, "There is no checkpoint from before: a new run has to learn it again, with a smaller "
+                          "learning rate."]
     at = FACTS["frames"].written(best.frames, number, unit=True)
     goes_on = "" if now.ended else " This run goes on."
     return [collapse, f"Its best checkpoint is at {at} ({checkpoints.standing(best)}). Fork it with half the learning "
