@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Sequence
+from contextlib import suppress
 from importlib import import_module
 
 _ENTRIES = {  # the function that is called with the words after the entry
@@ -42,8 +43,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     given = list(sys.argv[1:] if arguments is None else arguments)
     if given and given[0] in _ENTRIES:
         return _background(given[0], given[1:])
-    if not sys.flags.safe_path and os.getcwd() not in sys.path:  # as for `python -m`: a module of one's own, by name
-        sys.path.append(os.getcwd())
+    with suppress(FileNotFoundError):  # the working directory is gone
+        if not sys.flags.safe_path and (here := os.getcwd()) not in sys.path:  # one's own modules, as `python -m` does
+            sys.path.append(here)
     try:
         from workbench.cli.commands import run
 

@@ -213,13 +213,21 @@ def test_a_journal_of_other_steps_is_refused_by_our_own_errors(home: Path, tmp_p
         wb.play(path)
 
 
-def test_nothing_is_told_where_everybody_can_write_far_above(tmp_path: Path) -> None:
+def test_nothing_is_told_where_everybody_can_write_far_above(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
     deep = tmp_path / "open" / "project" / "runs"
     deep.mkdir(parents=True)
     check_stays(deep)
     (tmp_path / "open").chmod(0o777)
     with pytest.raises(AccessDenied, match=r"chmod o-w .*/open\)"):
         check_stays(deep)
+    monkeypatch.setenv("HOME", "/somebody")
+    with pytest.raises(AccessDenied, match=r"/open, .* there\. Set WORKBENCH_HOME"):
+        check_stays(deep)
+    with pytest.raises(AccessDenied, match=r"/dev/null, .* there\. Set WORKBENCH_HOME"):
+        check_stays(Path("/dev/null"))
 
 
 @pytest.mark.parametrize("sql", [

@@ -292,3 +292,12 @@ def test_an_output_that_takes_no_more_ends_the_command_without_a_traceback(
     finally:
         os.close(target)
     assert (done.returncode, done.stderr) == (1, said)
+
+
+def test_a_command_works_where_the_working_directory_is_gone(tmp_path: Path) -> None:
+    gone = tmp_path / "gone"
+    gone.mkdir()
+    code = f"import os, sys; os.rmdir({str(gone)!r}); from workbench.__main__ import main; sys.exit(main(['runs']))"
+    done = subprocess.run([sys.executable, "-c", code], cwd=gone, text=True, capture_output=True, timeout=240,
+                          env={**os.environ, "WORKBENCH_HOME": str(tmp_path / "home")})
+    assert done.returncode == 0 and "Traceback" not in done.stderr, done.stderr

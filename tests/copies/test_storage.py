@@ -698,7 +698,7 @@ def test_a_run_keeps_its_copy_and_another_machine_goes_on(url: str, home: Path, 
     try:
         assert again.path.is_relative_to(tmp_path / "elsewhere")
         assert again.wait(updates=last.updates + 1, timeout_s=240).frames >= last.frames
-        assert again.metrics("loss").updates.min() < last.updates, "its history came along"
+        assert again.metrics("loss").updates.min() <= last.updates, "its history came along"
     finally:
         again.stop()
 

@@ -49,7 +49,7 @@ from workbench.errors import (
         ("CartPole-v1", {"network": "natur"}, UnknownName, "Did you mean 'nature'"),
         ("CartPole-v1", {"launcher": "locl"}, UnknownName, "Did you mean 'local'"),
         ("CartPole-v1", {"learning_rate": 2.0}, OutOfBounds, "learning_rate=2.0 is out of bounds"),
-        ("CartPole-v1", {"max_hours": 10**400}, OutOfBounds, "max_hours=1000.* is an integer too large for a number"),
+        ("CartPole-v1", {"max_hours": 10**400}, OutOfBounds, "max_hours is an integer of 1,329 bits, and may have 63"),
         ("CartPole-v1", {"actors": 0}, OutOfBounds, r"actors=0 is out of bounds: it must lie in \[1, 4096\]"),
         ("CartPole-v1", {"device": "gpu"}, OutOfBounds, "device='gpu' is not one of 'auto', 'cpu', 'cuda', 'xla'"),
         ("CartPole-v1", {"name": "../elsewhere"}, InvalidInput, "cannot name a run"),

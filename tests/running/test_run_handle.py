@@ -94,6 +94,9 @@ def test_a_change_that_would_end_the_run_at_once_is_refused(run: wb.Run) -> None
     run.wait(frames=run.status.frames + 1, timeout_s=240)
     with pytest.raises(OutOfBounds, match=r"total_frames=1 would end .* run.stop\(\) ends it"):
         run.tune(total_frames=1)
+    eventually(lambda: run.status.alive_s > 0.5)
+    with pytest.raises(OutOfBounds, match=r"max_hours=0.0001 would end .*: it stands at .* of 0.0001 h. run.stop\(\)"):
+        run.tune(max_hours=1e-4)
     frames = run.config.total_frames
     run.tune(total_frames=2 * frames)
     run.tune(total_frames=frames)

@@ -51,8 +51,9 @@ def test_a_run_ends_at_the_return_that_is_enough_and_when_its_hours_are_over(
     # What was spent is not forgotten.
     assert again.status.alive_s >= status.alive_s and again.status.cost >= status.cost
     eventually(lambda: again.status.state == "training")
-    again.tune(max_hours=0.0003)  # about a second: more has passed
-    assert again.wait(timeout_s=240).reason == "reached max_hours=0.0003"
+    soon = round(again.status.alive_s / 3600 + 0.002, 4)
+    again.tune(max_hours=soon)
+    assert again.wait(timeout_s=240).reason == f"reached max_hours={soon:g}"
 
 
 @pytest.mark.full

@@ -7,7 +7,6 @@ import inspect
 import json
 import math
 import re
-import sys
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from types import NoneType
@@ -80,8 +79,8 @@ class Setting:
             value = int(value)  # total_frames=1e7
         if not isinstance(value, accepted) or (isinstance(value, bool) and self.kind is not bool):
             raise self.wrong_type(value)
-        if self.kind is float and isinstance(value, int) and abs(value) > sys.float_info.max:
-            raise OutOfBounds(f"{self.name}={str(value)[:20]}... is an integer too large for a number of type float.")
+        if isinstance(value, int) and value.bit_length() > 63:  # as SQLite, and files of others, have them
+            raise OutOfBounds(f"{self.name} is an integer of {value.bit_length():,} bits, and may have 63.")
         return self.kind(value)
 
     def typed(self, text: str) -> Any:

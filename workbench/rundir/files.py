@@ -200,11 +200,14 @@ def check_stays(folder: Path) -> None:
     """Raises AccessDenied if others can replace a folder in this one, or this one, or one above it."""
     place = folder.resolve()
     for path in (place, *place.parents):
-        mode = path.stat().st_mode if path.exists() else 0
-        if mode & stat.S_IWOTH and not mode & stat.S_ISVTX:
+        if not path.exists():
+            continue
+        status = path.stat()
+        if status.st_mode & stat.S_IWOTH and not status.st_mode & stat.S_ISVTX:
+            own = path.is_dir() and status.st_uid == os.getuid() and path.is_relative_to(Path.home())
+            remedy = f"Make it yours (chmod o-w {shlex.quote(str(path))}), or set" if own else "Set"
             raise AccessDenied(f"everybody can write {path}, and so replace a folder in it. Nothing is sent to a run "
-                               f"there. Make it yours (chmod o-w {shlex.quote(str(path))}), or set WORKBENCH_HOME to "
-                               "another folder.")
+                               f"there. {remedy} WORKBENCH_HOME to another folder.")
 
 
 def owner(path: Path) -> str:

@@ -8,7 +8,7 @@ from typing import Any
 from workbench.config import RunConfig, Setting
 from workbench.errors import InvalidInput, OutOfBounds, RunNotAlive
 from workbench.rundir import RunDirectory
-from workbench.supervisor import storing
+from workbench.supervisor import stopping_rules, storing
 from workbench.supervisor.endings import Outcome
 from workbench.supervisor.supervisor import Supervisor
 from workbench.tables import counted
@@ -108,6 +108,11 @@ class Service:
             if "total_frames" in changes and status.frames >= after.total_frames:
                 raise OutOfBounds(f"total_frames={after.total_frames:,} would end {status.name} at once: it has "
                                   f"{status.frames:,} frames. run.stop() ends it with a last checkpoint.")
+            rule, _ = stopping_rules.reached(after, status)
+            if rule in changes and rule in stopping_rules.BUDGETS:  # hours for minutes, say; a target may be reached
+                raise OutOfBounds(f"{rule}={after.value(rule):g} would end {status.name} at once: it stands at "
+                                  f"{', '.join(stopping_rules.spent(after, status))}. run.stop() ends it with a last "
+                                  "checkpoint.")
             self._supervisor.ask_learner("tune", changes={name: after.value(name) for name in changes})
             self._supervisor.change(after)
             return self._supervisor.changes.record("tune", before, after, list(changes), undoes=undoes)

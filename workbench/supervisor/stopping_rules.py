@@ -23,6 +23,7 @@ from workbench.metrics.status import LearnerStatus, RunStatus, Spent
 from workbench.metrics.status_facts import FACTS, exact
 
 RULES = ("max_hours", "max_cost", "target_return", "target_score", "patience_frames")
+BUDGETS = ("max_hours", "max_cost")
 TARGETS = ("target_return", "target_score")
 
 _HOUR_S = 3600.0
