@@ -170,13 +170,22 @@ def resuming(directory: RunDirectory, state: str) -> str:
     return f"{call} continues it from its newest checkpoint."
 
 
-def call_to_resume(name: str, config: RunConfig, status: RunStatus) -> str:
-    """The call by which a run that has ended goes on: one that has finished needs more frames, or a rule less."""
+def to_go_on(config: RunConfig, status: RunStatus) -> dict[str, Any]:
+    """The changes by which a run that has ended goes on: one that has finished needs more frames, or a rule less."""
     if status.state != "finished":
-        return f"wb.resume({name!r})"
+        return {}
     rule, _ = stopping_rules.reached(config, status)
-    change = f"{rule}=None" if rule else f"total_frames={2 * config.total_frames:_}"
-    return f"wb.resume({name!r}, {change})"
+    return {rule: None} if rule else {"total_frames": 2 * config.total_frames}
+
+
+def arguments_to_go_on(config: RunConfig, status: RunStatus) -> str:
+    """The same as arguments of a call, such as "total_frames=60_000"."""
+    return ", ".join(f"{name}={f'{value:_}' if value else value}" for name, value in to_go_on(config, status).items())
+
+
+def call_to_resume(name: str, config: RunConfig, status: RunStatus) -> str:
+    """The call by which a run that has ended goes on."""
+    return f"wb.resume({', '.join(filter(None, (repr(name), arguments_to_go_on(config, status))))})"
 
 
 def _unfollowed(name: str) -> str:

@@ -14,7 +14,7 @@ from functools import partial
 from typing import Any
 
 from workbench import tables
-from workbench.running.connection import call_to_resume
+from workbench.running.connection import arguments_to_go_on, call_to_resume
 from workbench.widgets.charts.altair import alt
 from workbench.widgets.charts.live import Figure, rows
 from workbench.widgets.episodes import filmstrip
@@ -98,10 +98,11 @@ def collapse(snapshot: Snapshot) -> str:
 def next_lines(snapshot: Snapshot) -> str:
     """What a reader of a saved notebook may do with the run, as lines to copy."""
     name = snapshot.name
+    changes = arguments_to_go_on(snapshot.config, snapshot.status)
     lines = ({"see it live": f"wb.attach({name!r})"} if snapshot.status.alive else
              {"continue it": call_to_resume(name, snapshot.config, snapshot.status),
               "evaluate it": f"wb.evaluate({name!r})", "play with it": f"wb.play({name!r})",
-              "start another from it": f"wb.attach({name!r}).fork()"})
+              "start another from it": f"wb.attach({name!r}).fork({changes})"})
     cells = " ".join(f'<span style="white-space:nowrap;margin-right:1.5em"><span style="opacity:.8">{what}:</span> '
                      f"<code>{html.escape(line)}</code></span>" for what, line in lines.items())
     return f'<div style="margin-top:.5em;line-height:1.7">{cells}</div>'

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import ipywidgets
 
@@ -17,10 +17,10 @@ if TYPE_CHECKING:
     from workbench.running.handle import Run
 
 STEPS = {  # what each button's label, icon and tooltip are
-    "resume-run": ("Resume", "play", "continue the run from its newest checkpoint"),
+    "resume-run": ("Resume", "play", "continue from its newest checkpoint; a finished run, to twice its frames"),
     "evaluate": ("Evaluate", "check", "play ten whole episodes, and say their returns"),
     "play": ("Play", "gamepad", "play by the keyboard beside the agent"),
-    "fork": ("Fork", "code-fork", "start another run from its newest checkpoint"),
+    "fork": ("Fork", "code-fork", "start another run from its newest checkpoint; a finished one, to twice its frames"),
     "rescue-run": ("Rescue", "life-ring", "start another run from its best checkpoint, with half the learning rate"),
 }
 
@@ -77,9 +77,18 @@ class NextSteps:
     def _resume(self) -> str:
         from workbench.running.launch import resume
 
-        run = resume(self._run.path, progress=False)
+        run = resume(self._run.path, progress=False, **self._changes())
         self._on_resume()
-        return f"it trains again, from {FACTS['frames'].said(run.last_status, number)}"
+        return f"it trains again, from {FACTS['frames'].said(run.last_status, number)} to {self._goal(run)}"
+
+    def _changes(self) -> dict[str, Any]:
+        from workbench.running.connection import to_go_on
+
+        return to_go_on(self._run.config, self._run.status)
+
+    @staticmethod
+    def _goal(run: Run) -> str:
+        return FACTS["frames"].written(run.config.total_frames, number, unit=True)
 
     def _evaluate(self) -> str:
         from workbench.playing.episodes import evaluate
@@ -99,8 +108,8 @@ class NextSteps:
     def _fork(self) -> str:
         from workbench.running.handle import attach
 
-        forked = attach(self._run.path).fork(progress=False)
-        return f"{forked.name} trains. To see it: wb.attach({forked.name!r})"
+        forked = attach(self._run.path).fork(progress=False, **self._changes())
+        return f"{forked.name} trains, to {self._goal(forked)}. To see it: wb.attach({forked.name!r})"
 
     def _rescue(self) -> str:
         from workbench.running.handle import attach
