@@ -9,6 +9,7 @@ import { duration, number } from "./numbers.js";
  * @property {string[]} actions
  * @property {number} [created]
  * @property {string} [environment]
+ * @property {string} [sweep]
  * @property {string} [algorithm]
  * @property {number} [frames]
  * @property {number | null} [total_frames]
@@ -38,6 +39,7 @@ const ENDS = new Map([
   ["finished", "has finished"], ["failed", "has failed"], ["dead", "has died"], ["stopped", "has stopped"],
   ["damaged", "cannot be read any more"],
 ]);
+const OF_TRIALS = new Set(["failed", "dead", "damaged", "disk"]);  // of a trial the rest is the sweep's own affair
 const EVENTS = new Map([["collapse", "has collapsed"], ["recovered", "has recovered"]]);
 
 export const FILTERS = new Map([
@@ -142,7 +144,7 @@ function changesOf(key, old, row, since, expected) {
       && !(row.state === "stopped" && expected.has(key))) {
     piece(row.state, end, !["finished", "stopped"].includes(row.state));
   }
-  return pieces;
+  return row.sweep ? pieces.filter(({ kind }) => OF_TRIALS.has(kind)) : pieces;
 }
 
 /** @param {readonly string[]} parts */

@@ -24,6 +24,14 @@ test("the end of a run is news, and where a person stopped it, it is not", () =>
   assert.deepEqual(told(run({ state: "stopped" }), run({ state: "stopped" })), []);
 });
 
+test("of a sweep's trial only what goes wrong is news", () => {
+  const trial = (more) => run({ sweep: "search", ...more });
+  for (const state of ["finished", "stopped"]) assert.deepEqual(told(trial({}), trial({ state })), []);
+  assert.deepEqual(told(trial({}), trial({ state: "failed" })), ["pong has failed"]);
+  const collapse = { id: 7, kind: "collapse", message: "", time: 1 };
+  assert.deepEqual(told(trial({}), trial({ events: [collapse] })), []);
+});
+
 test("a run that begins and fails between two looks is news, an old one that comes back from the trash is not", () => {
   const after = (created) => changes(look([]), look([run({ state: "failed", created })]));
   assert.equal(after(101).length, 1);

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import os
 import re
+import tempfile
 from pathlib import Path
 
 from workbench.config import RunConfig
-from workbench.errors import InvalidInput
+from workbench.errors import InvalidInput, StorageFailed
 
 FOLDER = "WORKBENCH_MIRROR"  # variable with the folder to which runs of the launcher "colab" are copied
 RECORD = "mirror.json"  # of a run: what was copied there last
@@ -15,24 +16,43 @@ LAST_COPY_S = 660.0  # of a run that has ended: a minute more than its superviso
 
 
 def folder_of(place: str) -> Path | None:
-    """The folder of this machine's file system that a path or a file:// URL names; None for other URLs."""
+    """The folder of this machine's file system that a path or a file:// URL names; None for other URLs.
+
+    Raises InvalidInput for what can be no path.
+    """
     scheme, is_url, path = place.partition("://")
     if is_url and scheme not in ("file", "local"):
         return None
-    return Path(path if is_url else place).expanduser().absolute()  # "::" in it means nothing, other than to fsspec
+    if "\0" in place:
+        raise InvalidInput(f"storage={place!r:.200} can be no folder: there is a NUL in it.")
+    try:
+        return Path(path if is_url else place).expanduser().absolute()  # "::" in it means something to fsspec alone
+    except RuntimeError as error:  # ~nobody
+        raise InvalidInput(f"storage={place!r:.200} can be no folder: {error}") from None
 
 
 def absolute(place: str) -> str:
     """A place as it is recorded: a path from the root, since a run may be resumed in another working directory.
 
-    Raises InvalidInput for a URL with one slash, which would be such a path.
+    Raises InvalidInput for a URL with one slash, which would be such a path, and for the memory of one process.
     """
+    if place.startswith("memory://"):
+        raise InvalidInput(f"storage={place!r} is the memory of one process, and ends with it. Give a folder or a URL.")
     if re.match(r"[a-z][a-z0-9+]+:/(?!/)", place):
         raise InvalidInput(f"storage={place!r} has one slash where a URL has two: {place.replace(':/', '://', 1)!r}.")
     if not place or (folder := folder_of(place)) is None:
         return place
     scheme, is_url, _ = place.partition("://")
     return f"{scheme}://{folder}" if is_url else str(folder)
+
+
+def check_writable(folder: Path, instead: str) -> None:
+    """Make the folder. Raises StorageFailed if it cannot be written; `instead` is what to do then."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        tempfile.TemporaryFile(dir=folder).close()  # under a name that nobody could have put there
+    except OSError as error:
+        raise StorageFailed(f"cannot write {folder}: {error.strerror}. {instead}") from None
 
 
 def places(config: RunConfig) -> dict[str, bool]:

@@ -26,6 +26,7 @@ from workbench.checkpoints.checkpoint import META
 from workbench.copies import call_to_restore, folder_of, run_copy
 from workbench.errors import AccessDenied, CheckpointCorrupt, InvalidInput, MissingPackage, RunNotFound, StorageFailed
 from workbench.rundir import RunDirectory
+from workbench.rundir.record_folder import RECORD_NAME
 
 PACKAGES = {"s3": "s3fs", "gs": "gcsfs", "gcs": "gcsfs", "abfs": "adlfs", "az": "adlfs"}  # by scheme
 _LISTED_AGAIN = 3  # times
@@ -45,14 +46,18 @@ class Storage:
 
         self.url = url.rstrip("/")
         self.folder = folder_of(url)
+        scheme = url.partition("://")[0]
         try:
             self._files, root = url_to_fs(self.url) if self.folder is None else (LocalFileSystem(), str(self.folder))
         except ImportError:
-            scheme = url.partition("://")[0]
             package = PACKAGES.get(scheme, f"fsspec[{scheme}]")
             raise MissingPackage(f"storage={url!r} needs {package}. Install it: pip install {package}") from None
         except ValueError as error:
             raise InvalidInput(f"storage={url!r} is no URL that fsspec knows: {error}.") from None
+        except (TypeError, AttributeError) as error:  # its class wants arguments that no URL has
+            raise InvalidInput(f"storage={url!r} is no folder that can be written: {scheme}://, {error}.") from None
+        except Exception as error:  # some connect at once, and each has errors of its own
+            raise self._away(error) from None
         self._root = root.rstrip("/")
         self._mount: Path | None = None  # of the folder, when it was first written to
         self._broken: set[str] = set()  # folders of checkpoints whose upload was begun and has not ended
@@ -209,8 +214,8 @@ class Storage:
             try:
                 return copied.read()
             except StorageFailed as error:
-                raise StorageFailed(f"{error} If it is the copy of the run that is here, delete it there: then it is "
-                                    "written anew.") from None
+                anew = " If it is the copy of the run that is here, delete it there: then it is written anew."
+                raise StorageFailed(f"{error}{anew if run_copy.is_here(name) else ''}") from None
 
     def _whole(self, name: str) -> set[str]:
         """Folders of the checkpoints that are kept whole."""
@@ -292,8 +297,11 @@ class Storage:
         except StorageFailed:
             raise
         except Exception as error:  # each file system has errors of its own
-            raise StorageFailed(f"storage at {self.url} cannot be used now: {type(error).__name__}: {error}. Check the "
-                                "URL, the network, and the credentials in the environment.") from None
+            raise self._away(error) from None
+
+    def _away(self, error: Exception) -> StorageFailed:
+        return StorageFailed(f"storage at {self.url} cannot be used now: {type(error).__name__}: {error}. Check the "
+                             "URL, the network, and the credentials in the environment.")
 
 
 def restored(url: str, *, trust_code: bool = False) -> str:
@@ -303,7 +311,7 @@ def restored(url: str, *, trust_code: bool = False) -> str:
     was typed in a cell unless `trust_code`, StorageFailed, also where another run of that name is here.
     """
     folder, _, name = url.rstrip("/").rpartition("/")
-    if not is_url(f"{folder}/"):
+    if not is_url(f"{folder}/") or not RECORD_NAME.fullmatch(name):
         raise InvalidInput(f"{url!r} names no run: give the storage and the run's name, such as 's3://bucket/runs/pong'.")
     storage = Storage(folder)
     if run_copy.is_here(name):

@@ -12,6 +12,7 @@ import functools
 import importlib
 import importlib.util
 import re
+import sys
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -297,4 +298,7 @@ def _make_gymnasium(name: str, options: Mapping[str, Any]) -> Any:
 
     spec = copy.copy(_spec(name))
     spec.order_enforce = False
+    _entry_point(spec)  # loads what it needs
+    if (mujoco := sys.modules.get("mujoco")) is not None:  # it would write a MUJOCO_LOG.TXT where the user works
+        mujoco.set_mju_user_warning(lambda text: print(f"MuJoCo: {text}", file=sys.stderr))
     return gymnasium.make(spec, **{"disable_env_checker": True, **options})

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import importlib
 import importlib.util
+import os
 import pkgutil
+from contextlib import suppress
 
 from workbench import imports, trackers
 from workbench.config import RunConfig, hardware
-from workbench.errors import InvalidInput, OutOfBounds, UnknownName
+from workbench.config.chosen import DEVICE_VARIABLE
+from workbench.errors import InvalidInput, OutOfBounds, StorageFailed, UnknownName
 from workbench.launchers.contract import Launched, Launcher
 
 # Every folder here is a launcher: `<name>/`, with the class `<Name>Launcher` in its `__init__`, loaded on first
@@ -36,13 +39,16 @@ def checked(launcher: Launcher, config: RunConfig) -> Launcher:
         raise InvalidInput(f"address={config.address!r} is of a Ray cluster, and launcher={config.launcher!r} uses "
                            "none. Give launcher='ray', or leave the address out.")
     if config.device == "cuda" and config.launcher != "ray" and not hardware.torch_build():
-        raise OutOfBounds("device='cuda', but the torch that is installed here is built for CPUs alone. Install a "
-                          "build for your GPU, or choose device='cpu' or 'auto'.")
+        of_kernel = os.environ.get(DEVICE_VARIABLE) == "cuda"
+        given, other = (f" by {DEVICE_VARIABLE} of this kernel", "another kernel") if of_kernel else ("", "'auto'")
+        raise OutOfBounds(f"device='cuda'{given}, but the torch that is installed here is built for CPUs alone. "
+                          f"Install a build for your GPU, or choose device='cpu' or {other}.")
     trackers.check_installed(config.track)
     if config.storage:
         from workbench.copies.storage import Storage
 
-        Storage(config.storage)  # opened, and not asked: a run that is here goes on without it
+        with suppress(StorageFailed):  # opened, and not asked: a run that is here goes on without it
+            Storage(config.storage)
     launcher.check(config)
     if config.device in ("xla", "tpu") and config.launcher != "ray" and not _drives(config.device):
         raise imports.missing_xla(config.device)

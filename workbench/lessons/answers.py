@@ -94,7 +94,7 @@ def choice(right: str, hints: Mapping[str, str], *, why: str) -> Exercise:
 def expect_choice(answer: Any, right: str, hints: Mapping[str, str]) -> None:
     """Raises Wrong unless the answer is `right`; `hints` say why each other choice is not."""
     if answer is None or answer is ...:
-        raise Wrong("There is no answer yet: put it in the place of `...`.")
+        raise Wrong("There is no answer yet: put it in the place of the three dots.")
     said = str(answer).strip().lower()
     if said == right.lower():
         return

@@ -17,7 +17,7 @@ from workbench.config import RunConfig, check_network, check_network_maker, sett
 from workbench.config.hardware import version
 from workbench.config.own_algorithm import named_algorithm, near_misses, network_of, varied
 from workbench.config.settings import takes
-from workbench.copies import LAST_COPY_S, absolute, call_to_restore, folder_of, places
+from workbench.copies import LAST_COPY_S, absolute, call_to_restore, check_writable, folder_of, places
 from workbench.environments.adapters import code_by_value, edited_modules, sent_modules
 from workbench.environments.adapters.wrapping import Wrapped, Wrapper, checked_wrappers
 from workbench.environments.presets import NONE, preset_of, with_preset
@@ -259,8 +259,10 @@ def created(
     from workbench.copies.storage import Storage
 
     url = record["config"].get("storage", "")
-    if url and folder_of(url) == rundir.home() / "runs":
-        raise InvalidInput(f"storage={url!r} is the folder of the runs themselves. Give a copy a place of its own.")
+    if url and (folder := folder_of(url)) is not None and record["config"]["launcher"] != "ray":
+        if folder == rundir.home() / "runs":
+            raise InvalidInput(f"storage={url!r} is the folder of the runs themselves. Give a copy a place of its own.")
+        check_writable(folder, "Give another storage=..., or make it writable.")
     stored = Storage(url).names() if url else []
     for candidate in (f"{stem}-{number}" for number in count(1)) if name is None else (name,):
         try:
@@ -294,12 +296,14 @@ def check_storage(directory: RunDirectory, config: RunConfig) -> None:
     for place in places(config):
         from workbench.copies.storage import Storage
 
-        storage = Storage(place)
-        storage.check_not_ahead(directory)
+        storage = None
         try:
+            storage = Storage(place)
             storage.check_free(directory)
         except StorageFailed as error:
             notify(f"{directory.name} goes on without its copy: {error}")
+        if storage is not None:
+            storage.check_not_ahead(directory)
 
 
 def check_name(name: str) -> None:

@@ -18,6 +18,7 @@ from workbench.wire.rpc import Handler
 CHECKPOINT_S = 300.0
 WATCH_S = 5.0  # for the learner's answer
 MOST_ON_WALL = 64
+_LONGEST_WHY = 500  # characters
 _THREADS = 32  # a call may wait for a learner that hangs, and others must still be able to stop the run
 
 
@@ -63,11 +64,16 @@ class Service:
         self._refuse_if_ending()
         self._supervisor.set_paused(False)
 
-    def stop(self, grace_s: float | None = None) -> None:
-        """Begin the end of the run: a last checkpoint, within `grace_s`, then the end of all processes."""
+    def stop(self, grace_s: float | None = None, why: str = "as asked") -> None:
+        """Begin the end of the run: a last checkpoint, within `grace_s`, then the end of all processes.
+
+        Args:
+            why: follows "stopped" in the run's reason, such as "by its sweep: diverged".
+        """
+        why = Setting("why", str, "", "").check(why)[:_LONGEST_WHY]
         grace_s = Setting("grace_s", float, None, "", unit="s", low=0, high=31 * 86_400, optional=True).check(grace_s)
         paused = f", after a pause: {why}" if (why := self._supervisor.paused_by_itself) else ""
-        self._supervisor.end(Outcome("stopped", f"stopped as asked{paused}", timeout_s=grace_s))
+        self._supervisor.end(Outcome("stopped", f"stopped {why}{paused}", timeout_s=grace_s))
 
     def scale(
         self, actors: int, undoes: int | None = None, made: dict[str, Any] | None = None

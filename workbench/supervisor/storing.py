@@ -7,6 +7,7 @@ copied before the supervisor ends.
 
 from __future__ import annotations
 
+import math
 import threading
 import time
 from collections.abc import Callable, Sequence
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
     from workbench.copies.storage import Storage
 
 _EVERY_S = 5.0
+_TRY_LAST_S = 30.0  # again, where storage was away when the run ended
 _LAST_S = LAST_COPY_S - 60.0  # for the last copy, where nothing takes the machine away
 
 
@@ -78,12 +80,16 @@ class StoredCopy:
         """
         from workbench.copies import run_copy
 
+        folders: set[str] = set()
         copied: set[str] | None = None
-        ended = False
-        while not ended:
+        until, ended, last = math.inf, False, False
+        while not (ended and folders == copied) and not last:
+            if ended:
+                time.sleep(_EVERY_S)
             ended = self.ended.wait(_EVERY_S)
-            folders = run_copy.folders(self._run)
-            if folders != copied and self._copies(last=ended):
+            until = min(until, time.monotonic() + _TRY_LAST_S) if ended else until
+            folders, last = run_copy.folders(self._run), time.monotonic() + _EVERY_S > until
+            if folders != copied and self._copies(last=last):
                 copied = folders
         if self._storage is not None and not folders:
             with suppress(StorageFailed):
@@ -101,7 +107,7 @@ class StoredCopy:
             why = f"{type(error).__name__}: {error}"
         said = self._told["error"]
         self._tell({} if frames is None else {"frames": frames, "time": time.time()}, error=why)
-        if why and why != said:
+        if why and (why != said or last):
             where, again = "storage" if "://" in self._url else self._url, "" if last else ", and is tried again"
             self._on_failure(f"the run was not copied to {where}{again}: {why}")
         return not why

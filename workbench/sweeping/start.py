@@ -11,6 +11,7 @@ from workbench.config.settings import Setting
 from workbench.errors import InvalidInput, OutOfBounds, RunExists, RunFailed, WaitTimeout
 from workbench.launchers.local import LocalProcess
 from workbench.rundir import lock
+from workbench.running.progress import notify
 from workbench.sweeping.space import Space, ends
 from workbench.sweeping.sweep_folder import SweepFolder
 
@@ -78,7 +79,12 @@ def begin(folder: SweepFolder, **changes: Any) -> None:
         folder.order_to_stop.unlink(missing_ok=True)
         lives = folder.read().get("lives", 0) + 1
         folder.write(**{"state": "starting", "error": None, "reason": "", "lives": lives, **changes})
-        _await(folder, LocalProcess.started("_sweep", folder.path, log=folder.log))
+        process = LocalProcess.started("_sweep", folder.path, log=folder.log)
+        try:
+            _await(folder, process)
+        except KeyboardInterrupt:
+            notify(f"{folder.name} goes on in the background. wb.attach_sweep({folder.name!r}).stop() ends it.")
+            raise
 
 
 def _await(folder: SweepFolder, process: LocalProcess) -> None:

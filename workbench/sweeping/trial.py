@@ -246,7 +246,8 @@ class WatchedTrial:
         if time.monotonic() - self._asked > _ASK_AGAIN_S:
             self._asked = time.monotonic()
             with suppress(RunNotAlive, ConnectionLost, RunNotFound, StorageFailed):
-                self._control.call("stop", timeout_s=5.0, grace_s=None)
+                why = f"by its sweep{f': {self.note}' if self.verdict else ''}"
+                self._control.call("stop", timeout_s=5.0, grace_s=None, why=why)
 
     def _count(self, status: RunStatus | None) -> None:
         """Tell the study that the trial is over. `status`: of its run; None: there is none."""

@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import importlib
 import os
-import tempfile
 from pathlib import Path
 from typing import Any
 
 from workbench import rundir
 from workbench.config import RunConfig
 from workbench.config.chosen import DEVICE_VARIABLE
-from workbench.copies import FOLDER, RECORD
-from workbench.errors import InvalidInput, OutOfBounds, RunExists, StorageFailed
+from workbench.copies import FOLDER, RECORD, check_writable
+from workbench.errors import InvalidInput, OutOfBounds, RunExists
 from workbench.launchers.colab.runtime import Runtime, found
 from workbench.launchers.local import LocalLauncher, LocalProcess
 from workbench.rundir import RunDirectory
@@ -37,7 +36,7 @@ def prepare(folder: str | Path | None = DRIVE / "MyDrive" / "rl-workbench") -> R
     path = Path(folder).expanduser().absolute()
     if path.is_relative_to(DRIVE):
         _mount_drive()
-    _check_writable(path)
+    check_writable(path, "Give another: colab.prepare(...).")
     os.environ[FOLDER] = str(path)
     print(f"Checkpoints are copied to {path}")
     return runtime
@@ -58,14 +57,6 @@ def _mount_drive() -> None:
         raise InvalidInput(f"{DRIVE} is Colab's Google Drive, and this is not Colab. Give another folder: "
                            "colab.prepare('/some/folder').") from None
     drive.mount(str(DRIVE))
-
-
-def _check_writable(folder: Path) -> None:
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        tempfile.TemporaryFile(dir=folder).close()  # under a name that nobody could have put there
-    except OSError as error:
-        raise StorageFailed(f"cannot write {folder}: {error.strerror}. Give another: colab.prepare(...).") from None
 
 
 class ColabLauncher(LocalLauncher):

@@ -152,7 +152,7 @@ def _run_row(directory: RunDirectory, events: _Events) -> Row:
     failed = status.error.strip().splitlines()[-1] if status.error and status.error.strip() else ""
     return {
         "name": directory.name, "state": status.state, "created": record["created"], "problem": "",
-        "environment": _short(config.environment), "algorithm": config.algorithm,
+        "sweep": record.get("sweep") or "", "environment": _short(config.environment), "algorithm": config.algorithm,
         "frames": status.frames, "total_frames": config.total_frames,
         "frames_per_second": status.frames_per_second if status.state == "training" else None,
         "eta_s": status.eta_s if status.state == "training" else None,

@@ -315,6 +315,7 @@ var TableView = class {
       this.rows.get(key)
     );
     this.place(move);
+    for (const { name } of this.shape.columns.slice(1)) this.showColumn(name);
     for (const [name, { cell, arrow }] of this.headers) {
       const way = this.sort?.column !== name ? "none" : this.sort.descending ? "descending" : "ascending";
       cell.setAttribute("aria-sort", way);
@@ -324,6 +325,12 @@ var TableView = class {
     this.say(this.said);
     this.showSelected();
     this.refocus(focused);
+  }
+  /** Hide a column in which no row has a value, such as the speed where no run trains. @param {string} name */
+  showColumn(name) {
+    const empty = this.keys.length > 0 && this.keys.every((key) => (this.rows.get(key)?.[name] ?? null) === null);
+    const cells = [this.headers.get(name)?.cell, ...[...this.drawn.values()].map((one) => one.cells.get(name))];
+    for (const cell of cells) if (cell) cell.hidden = empty;
   }
   /** Bring the rows into their order; those that are in place already are not touched. @param {boolean} move */
   place(move) {
