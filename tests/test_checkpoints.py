@@ -350,11 +350,11 @@ def test_a_writer_killed_at_any_moment_always_leaves_a_good_newest(tmp_path: Pat
     assert len(list(tmp_path.iterdir())) <= 5
 
 
-def test_another_live_writers_unfinished_folder_is_left_alone(tmp_path: Path) -> None:
-    other = tmp_path / f".writing-{os.getppid()}-0123abcd"
-    other.mkdir()
-    save(tmp_path)
-    assert other.exists()
+def test_what_a_killed_writer_left_goes_whatever_lives_by_its_number_now(tmp_path: Path) -> None:
+    for name in (f".writing-{os.getppid()}-0123abcd", f".removing-{os.getppid()}-000000000007"):
+        (tmp_path / name).mkdir()
+    written = save(tmp_path)
+    assert list(tmp_path.iterdir()) == [written.path]
 
 
 def test_many_threads_may_write_at_once(tmp_path: Path) -> None:

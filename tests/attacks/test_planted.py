@@ -179,9 +179,8 @@ def test_a_checkpoint_that_is_a_link_to_itself_hides_no_other(bad: RunDirectory)
     assert checkpoints.newest_good(bad.checkpoints)[0] == made
 
 
-@pytest.mark.parametrize("name", [".writing-²-x", ".writing-99999999999999999999-x", ".removing-x", ".writing--1",
-                                  ".writing-"])
-def test_remains_of_a_process_of_any_number_stop_no_checkpoint(bad: RunDirectory, name: str) -> None:
+@pytest.mark.parametrize("name", [".writing-²-x", ".removing-x", ".writing-"])
+def test_remains_of_any_name_stop_no_checkpoint(bad: RunDirectory, name: str) -> None:
     (bad.checkpoints / name).mkdir()
     made = checkpoints.write(bad.checkpoints, frames=7, requested=True, meta=META, groups=WEIGHTS)
     assert checkpoints.every(bad.checkpoints) == [made]

@@ -28,19 +28,17 @@ ACTIONS = {
 
 
 class Learner:
-    """Answers as a learner does whose tap has seen a few steps; `says` leaves out what an earlier version did not
-    say."""
+    """Answers as a learner does whose tap has seen a few steps."""
 
     directory = SimpleNamespace(name="mine", config=lambda: RunConfig.build("CartPole-v1"))
 
-    def __init__(self, spec: EnvironmentSpec, *, says: bool = True) -> None:
-        self.spec, self.says, self.tap = spec, says, Tap()
+    def __init__(self, spec: EnvironmentSpec) -> None:
+        self.spec, self.tap = spec, Tap()
 
     def call(self, _: str, *, env: int, since: str, timeout_s: float) -> dict[str, Any]:
         told = self.tap.since(env, since, observation_bytes=self.spec.observation_bytes)
-        said = {"environment": self.spec.to_json()} if self.says else {}
         names = tuple(map(str, range(self.spec.num_actions)))
-        return {**told, "action_names": names, **said, "state": "training", "reason": ""}
+        return {**told, "action_names": names, "environment": self.spec.to_json(), "state": "training", "reason": ""}
 
     def see(self, observations: np.ndarray, *, action: Any, scores: list[float], kind: str) -> None:
         for t, one in enumerate(observations):
@@ -96,12 +94,3 @@ def test_of_observations_of_many_numbers_the_first_are_shown(shape):
     np.testing.assert_array_equal(view._looks[-1].columns["observation"], rows.reshape(5, -1)[:, :32])
     assert "action" in view.still()["text/plain"] and "image/png" not in view.still()
     view.close()
-
-
-def test_a_learner_of_an_earlier_version_has_choices():
-    spec = EnvironmentSpec("mine", (3,), "float32", 2)
-    learner = Learner(spec, says=False)
-    watching = Watching(learner, 0)  # type: ignore[arg-type]
-    learner.see(np.ones((4, 3), np.float32), action=1, scores=[0.5, 0.5], kind="probability")
-    seen = watching.look()
-    assert seen.action_spec == ActionSpec("categorical", (2,)) and seen.columns["action"].tolist() == [1] * 4

@@ -21,22 +21,18 @@ from workbench.wire.rpc import serve
 
 
 class Supervisor:
-    """Answers when it is told to; knows the calls of an older version."""
+    """Answers when it is told to."""
 
     def __init__(self) -> None:
         self.asked, self.free = threading.Event(), threading.Event()
-        self.restarted: list[int] = []
 
     def slow(self) -> str:
         self.asked.set()
         self.free.wait(240)
         return "done"
 
-    def restart_actor(self, index: int) -> None:
-        self.restarted.append(index)
-
     def calls(self) -> dict[str, Any]:
-        return {"slow": self.slow, "restart_actor": self.restart_actor, "ping": lambda: "here"}
+        return {"slow": self.slow, "ping": lambda: "here"}
 
 
 @pytest.fixture
@@ -136,10 +132,3 @@ def test_a_look_at_a_dead_run_reads_its_record_once(home: Path, monkeypatch: pyt
     run, looks, read = recorded.vtrace("dead"), [], RunDirectory.read
     monkeypatch.setattr(RunDirectory, "read", lambda directory: looks.append(directory) or read(directory))
     assert stored_status(run).state == "dead" and looks == [run]
-
-
-def test_an_actor_of_a_run_of_an_older_version_can_be_restarted(
-    directory: RunDirectory, supervisor: Supervisor
-) -> None:
-    wb.attach(directory.path).restart_actor(1)
-    assert supervisor.restarted == [1]

@@ -33,7 +33,7 @@ from workbench.checkpoints.checkpoint import (
 from workbench.checkpoints.tensorfile import Content
 from workbench.errors import CheckpointCorrupt, InvalidInput, StorageFailed
 
-_writing = threading.Lock()  # held by one writer: an unfinished folder of this process is then none of another thread's
+_writing = threading.Lock()  # held by the one writer of this process: an unfinished folder is then a killed one's
 
 
 def write(
@@ -134,7 +134,7 @@ def _verify(hidden: Path, copied_from: Path) -> None:
 
 @contextmanager
 def _hidden(folder: Path) -> Iterator[Path]:
-    hidden = folder / f".writing-{os.getpid()}-{secrets.token_hex(4)}"
+    hidden = folder / f".writing-{secrets.token_hex(8)}"
     hidden.mkdir(mode=0o700)
     try:
         yield hidden
@@ -189,25 +189,9 @@ def _sync(folder: Path) -> None:
 
 
 def _remove_unfinished(folder: Path) -> None:
-    """Remove what this process, or one that has ended, left behind.
-
-    The pid of another machine says nothing here, and need not: only a run's leading learner writes there, and it holds
-    a lock that all machines see.
-    """
+    """Remove what killed processes left: only a run's leading learner writes there, one after the other."""
     for path in (*folder.glob(".writing-*"), *folder.glob(".removing-*")):
-        pid = path.name.split("-")[1]
-        if pid == str(os.getpid()) or not _alive(pid):
-            shutil.rmtree(path, ignore_errors=True)
-
-
-def _alive(pid: str) -> bool:
-    try:
-        os.kill(int(pid), 0)
-    except (ProcessLookupError, ValueError, OverflowError):  # also for what is no number of a process
-        return False
-    except PermissionError:  # another user's
-        pass
-    return True
+        shutil.rmtree(path, ignore_errors=True)
 
 
 def every(folder: Path) -> list[Checkpoint]:
@@ -285,7 +269,7 @@ def prune(folder: Path, keep: int) -> list[Path]:
 
 def remove(path: Path) -> None:
     """Remove a checkpoint's folder, so that no reader meets half of it. Raises OSError."""
-    hidden = path.with_name(f".removing-{os.getpid()}-{path.name}")
+    hidden = path.with_name(f".removing-{secrets.token_hex(8)}")
     os.rename(path, hidden)
     shutil.rmtree(hidden, ignore_errors=True)
 

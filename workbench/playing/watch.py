@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import base64
 import zlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -102,7 +102,7 @@ class Watching:
         life = self._cursor.partition(":")[0]
         if not answer["steps"]:
             return Look(life, answer["first"], note=why_nothing(answer))
-        spec, steps = _spec(answer), columns.received(answer)
+        spec, steps = EnvironmentSpec.from_json(answer["environment"]), columns.received(answer)
         sketch = sketch_of(spec)
         entries, drawn = _drawable(steps, spec.parts, sketch)
         sent = answer if drawn is steps else columns.sent(drawn)
@@ -112,13 +112,6 @@ class Watching:
     def _ask(self) -> dict[str, Any]:
         answer: dict[str, Any] = self._control.call("watch", timeout_s=LOOK_S, env=self.env, since=self._cursor)
         return answer
-
-
-def _spec(answer: Mapping[str, Any]) -> EnvironmentSpec:
-    """The run's environment; a running learner of an earlier version has choices only, and does not send it."""
-    if "environment" in answer:
-        return EnvironmentSpec.from_json(answer["environment"])
-    return EnvironmentSpec("", (), "float32", len(answer["action_names"]))
 
 
 def _drawable(

@@ -437,9 +437,8 @@ class Run(NamesNearest):
             kill: end it as a crash would, to test the run: an event of kind kill names it, and it restarts after a
                 back-off.
         """
-        by_force = {"kill": True} if kill else {}  # runs of older versions know no `kill`
         number = Setting("index", int, 0, "", low=0).check(index)
-        self._control.call("restart_actor", index=number, **by_force)
+        self._control.call("restart_actor", index=number, kill=kill)
 
     # --- showing ------------------------------------------------------------------------------------------------
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 from types import NoneType
 from typing import Any
 
@@ -18,7 +17,6 @@ from workbench.config.signatures import bounds_of
 from workbench.errors import InvalidInput
 from workbench.running.connection import COMMAND_S, Control
 from workbench.tables import Columns, Table, brief, shown
-from workbench.wire.rpc import REFUSES_ARGUMENTS
 
 _KINDS = ("tune", "scale")
 
@@ -117,11 +115,6 @@ def undo(control: Control, events: Iterable[Mapping[str, Any]], name: str | None
         raise InvalidInput(f"there is no change{of_field} to take back: this run's history has none that still stands.")
     new = {change.name: change.old for change in latest}
     method, arguments = ("scale", new) if "actors" in new else ("tune", {"changes": new})
-    call = partial(control.call, method, timeout_s=COMMAND_S, **arguments, undoes=latest[0].event)
-    try:
-        answer: dict[str, Any] = call(made={change.name: change.new for change in latest})
-    except InvalidInput as error:
-        if REFUSES_ARGUMENTS not in str(error):
-            raise
-        answer = call()  # of a run that an older version began
+    answer: dict[str, Any] = control.call(method, timeout_s=COMMAND_S, **arguments, undoes=latest[0].event,
+                                          made={change.name: change.new for change in latest})
     return answer

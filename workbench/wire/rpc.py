@@ -54,7 +54,6 @@ _HANDSHAKE_MS, _IDLE_MS = 10_000, 30_000
 _MOST_DESCRIPTORS, _RESERVED_DESCRIPTORS = 65_536, 256
 LEARNER_THREADS = 1024  # of its server: each stream of an actor keeps one
 THREADS_OF_CALLS = 16  # of a server that also serves streams
-REFUSES_ARGUMENTS = "this call does not take such arguments"  # of a process of another version, for one
 CERTIFICATE_NAME = "rl-workbench"  # of every run's certificate, whatever its host
 
 
@@ -186,7 +185,7 @@ def _arguments(request: bytes, handler: Handler) -> dict[str, Any]:
         arguments: dict[str, Any] = json.loads(request)
         inspect.signature(handler).bind(**arguments)
     except (ValueError, TypeError, RecursionError) as error:
-        raise InvalidInput(f"{REFUSES_ARGUMENTS}: {str(error)[:200]}.") from None
+        raise InvalidInput(f"this call does not take such arguments: {str(error)[:200]}.") from None
     return arguments
 
 
