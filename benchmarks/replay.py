@@ -141,9 +141,9 @@ def training(layout: UnrollLayout, given: argparse.Namespace) -> tuple[list[floa
     from workbench.config import RunConfig
     from workbench.learner.devices.choose import choose
     from workbench.learner.training.trainer import Trainer
-    from workbench.replay.batch_source import Replayed
     from workbench.replay.prioritized import PrioritizedReplay
     from workbench.replay.queue import UnrollQueue
+    from workbench.replay.replayed import Replayed
     from workbench.replay.storage import UnrollStorage
 
     torch.set_num_threads(1)

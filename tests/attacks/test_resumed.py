@@ -15,8 +15,8 @@ from workbench import checkpoints
 from workbench.config import RunConfig
 from workbench.errors import CheckpointCorrupt, ShapeMismatch
 from workbench.learner.training import checkpointing
-from workbench.replay.batch_source import _COUNTERS, Replayed
 from workbench.replay.queue import UnrollQueue
+from workbench.replay.replayed import _COUNTERS, Replayed
 
 META = {"frames": 1, "steps": 1, "updates": 1, "time_s": 1.0, "episodes": 0}
 ODD: dict[str, tuple[str, str, Any]] = {

@@ -16,7 +16,7 @@ from workbench.learner.inference.batcher import Request
 from workbench.learner.metrics import flight_recorder
 from workbench.learner.metrics.flight_recorder import FlightRecorder
 from workbench.metrics.flights import STAGES
-from workbench.replay.queue import Fresh
+from workbench.replay.experience import Fresh
 from workbench.trajectory import StepBatch
 from workbench.wire.messages import GroupStep
 

@@ -13,9 +13,9 @@ from workbench.algorithms import Loss
 from workbench.config import RunConfig
 from workbench.environment_spec import EnvironmentSpec
 from workbench.errors import OutOfBounds
-from workbench.replay import batch_source, queue, replay_capacity
-from workbench.replay.batch_source import Replayed
-from workbench.replay.queue import Fresh
+from workbench.replay import batch_source, queue, replay_capacity, replayed
+from workbench.replay.experience import Fresh
+from workbench.replay.replayed import Replayed
 from workbench.replay.unroll_fields import UnrollLayout
 from workbench.trajectory import Unroll
 
@@ -189,7 +189,7 @@ def test_it_says_that_a_full_enough_replay_has_not_earned_its_first_batch_yet(tm
 
 
 def test_whoever_waits_for_the_training_thread_waits_no_longer_than_its_patience(tmp_path, monkeypatch):
-    monkeypatch.setattr(batch_source, "_PATIENCE_S", 0.0)
+    monkeypatch.setattr(replayed, "_PATIENCE_S", 0.0)
     found, config, layout = made(tmp_path, replay_min_size=60, queue_size=1000)
     bring(found, layout, range(50))
     assert found.next(config, timeout_s=0.0) is None

@@ -18,7 +18,7 @@ from workbench.learner.inference.published_weights import PublishedPolicy
 from workbench.learner.training.data_parallel import Learners
 from workbench.learner.training.trainer import Trainer
 from workbench.metrics import Progress
-from workbench.replay.batch_source import Experience
+from workbench.replay.experience import Experience
 
 
 @dataclass(frozen=True)

@@ -18,7 +18,8 @@ from torch import Tensor
 from workbench.algorithms.batch import Batch
 from workbench.algorithms.interface import Loss
 from workbench.replay.demonstration_file import Recorded
-from workbench.replay.queue import FromQueue, UnrollQueue
+from workbench.replay.experience import FromQueue
+from workbench.replay.queue import UnrollQueue
 from workbench.replay.unroll_fields import UnrollLayout
 from workbench.trajectory import Array, Flags, unroll_axis
 
@@ -106,7 +107,7 @@ class DemonstrationStream:
 
 
 class Demonstrations(FromQueue):
-    """Batches of demonstrations, each paid for by unrolls of the actors. See `batch_source.Experience`.
+    """Batches of demonstrations, each paid for by unrolls of the actors. See `experience.Experience`.
 
     `demonstration_ratio` steps of demonstrations are trained on per step that was acted, to within one batch: training
     waits for the actors, and a full queue lets the actors wait for training.
@@ -134,7 +135,7 @@ class Demonstrations(FromQueue):
         self._skipped = 0  # batches since the last update that were not finite, and count as none
 
     def next(self, config: Any, *, timeout_s: float) -> Batch | None:
-        """See `batch_source.Experience`; drops the unrolls that pay for the batch."""
+        """See `experience.Experience`; drops the unrolls that pay for the batch."""
         update = self._updates() + self._skipped
         price = acted_unrolls(update, config.batch_size, config.demonstration_ratio)
         self.queue.resize(max(self.queue.capacity, price))
@@ -182,7 +183,7 @@ class Demonstrations(FromQueue):
         self._skipped = self._skipped + 1 if loss is None else 0
 
     def metrics(self) -> tuple[dict[str, float], dict[str, Any]]:
-        """See `batch_source.Experience`: how often the demonstrations were trained on, since the run began."""
+        """See `experience.Experience`: how often the demonstrations were trained on, since the run began."""
         if not self._batch_size:
             return {}, {}
         return {"demonstration_epochs": self._updates() * self._batch_size / self._trained.unrolls}, {}

@@ -10,14 +10,15 @@ import numpy as np
 
 from workbench.algorithms.batch import Batch
 from workbench.algorithms.interface import Loss
-from workbench.replay.queue import FromQueue, UnrollQueue, Wait
+from workbench.replay.experience import FromQueue
+from workbench.replay.queue import UnrollQueue, Wait
 from workbench.trajectory import Unroll
 
 
 class Epochs(FromQueue):
     """Takes a round of `batch_size` x `minibatches` unrolls, and makes `epochs` times as many batches of it.
 
-    See `batch_source.Experience`.
+    See `experience.Experience`.
 
     Args:
         agreed: the configuration by which the first round begins, where several learners must begin theirs alike; None:

@@ -1,6 +1,5 @@
-"""The bounded queue of finished unrolls, and V-trace's batches, which come directly from it.
-
-The bound slows the actors of a slow learner, instead of increasing the policy lag.
+"""The bounded queue of finished unrolls. The bound slows the actors of a slow learner, instead of increasing the policy
+lag.
 """
 
 from __future__ import annotations
@@ -8,13 +7,8 @@ from __future__ import annotations
 import threading
 import time
 from collections import deque
-from collections.abc import Mapping, Sequence
-from dataclasses import replace
-from typing import Any
 
-from workbench.algorithms.batch import Batch, BatchMemory, collate
-from workbench.algorithms.interface import Loss
-from workbench.trajectory import Array, Unroll
+from workbench.trajectory import Unroll
 
 _PAUSE_S = 2.0  # between two looks for a batch: training was paused
 _LONG_S = 3.0  # of waiting for a batch, after which a status says for what
@@ -96,56 +90,3 @@ class UnrollQueue:
         with self._changed:
             self._closed = True
             self._changed.notify_all()
-
-
-class FromQueue:
-    """What sources of batches without a replay have in common: what waits in their queue is not worth saving.
-
-    See `batch_source.Experience`.
-    """
-
-    filling = ""
-    occupancy = None
-
-    def __init__(self, queue: UnrollQueue, *, pin_memory: bool = False) -> None:
-        self.queue = queue
-        self._memory = BatchMemory(pinned=pin_memory)
-
-    @property
-    def awaited(self) -> str:
-        """See `batch_source.Experience`: nothing."""
-        return ""
-
-    def _batch(self, unrolls: Sequence[Unroll]) -> Batch:
-        """The unrolls side by side, which the batch holds."""
-        return replace(collate(unrolls, memory=self._memory), unrolls=tuple(unrolls))
-
-    def arrays(self, config: Any, *, requested: bool | None = None) -> dict[str, Array]:
-        """Nothing: a resumed run trains on new unrolls."""
-        return {}
-
-    def load(self, arrays: Mapping[str, Array]) -> int:
-        """Nothing to do."""
-        return 0
-
-    def close(self) -> None:
-        """See `batch_source.Experience`."""
-        self.queue.close()
-
-
-class Fresh(FromQueue):
-    """Uses each unroll once, in the order of completion. See `batch_source.Experience`."""
-
-    between_rounds = True
-
-    def next(self, config: Any, *, timeout_s: float) -> Batch | None:
-        """See `batch_source.Experience`."""
-        unrolls = self.queue.take(config.batch_size, timeout_s=timeout_s)
-        return self._batch(unrolls) if unrolls else None
-
-    def after_update(self, batch: Batch, loss: Loss | None, config: Any = None) -> None:
-        """Nothing to do."""
-
-    def metrics(self) -> tuple[dict[str, float], dict[str, Any]]:
-        """See `batch_source.Experience`."""
-        return {}, {}

@@ -18,7 +18,7 @@ from workbench.algorithms.batch import Batch
 from workbench.checkpoints import Checkpoint
 from workbench.learner.metrics.meters import Meters
 from workbench.learner.run_state import RunState
-from workbench.replay.batch_source import Experience
+from workbench.replay.experience import Experience
 from workbench.rundir import RunDirectory
 from workbench.wire.messages import Hello
 

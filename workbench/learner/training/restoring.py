@@ -17,7 +17,7 @@ from workbench.learner.training import checkpointing
 from workbench.learner.training.checkpointing import AT_THE_START, Counters
 from workbench.learner.training.trainer import Trainer
 from workbench.metrics import MetricsReader
-from workbench.replay.batch_source import Experience
+from workbench.replay.experience import Experience
 from workbench.rundir import RunDirectory
 
 
