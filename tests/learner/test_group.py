@@ -121,13 +121,13 @@ def test_exploration_is_spread_over_the_environments_of_all_learners() -> None:
 
 
 def test_looks_at_several_learners_are_joined_into_one() -> None:
-    first = Activity({"update": [1.0, 1.0, 2]}, {"loss": 1.0, "policy_lag_max": 3.0, "replay_unrolls": 5.0},
+    first = Activity({"training": [1.0, 1.0, 2]}, {"loss": 1.0, "policy_lag_max": 3.0, "replay_unrolls": 5.0},
                  {"policy_lag": ([0.0, 1.0, 2.0], [4, 1])}, (5, 10), 1, 2, {"0": {"steps": 3}}, [])
-    second = Activity({"update": [3.0, 3.0, 2], "inference": [1.0, 1.0, 1]},
+    second = Activity({"training": [3.0, 3.0, 2], "inference": [1.0, 1.0, 1]},
                   {"loss": 3.0, "policy_lag_max": 1.0, "replay_unrolls": 6.0},
                   {"policy_lag": ([0.0, 1.0], [2])}, (6, 10), 2, 2, {"1": {"steps": 4}}, [[1, 1, 1, 0.5]])
     found = joined([first, Activity(**second.to_json())])
-    assert found.meters == {"update": [4.0, 4.0, 4], "inference": [1.0, 1.0, 1]}
+    assert found.meters == {"training": [4.0, 4.0, 4], "inference": [1.0, 1.0, 1]}
     assert found.scalars == {"loss": 2.0, "policy_lag_max": 3.0, "replay_unrolls": 11.0}
     assert found.histograms == {"policy_lag": ([0.0, 1.0, 2.0], [6, 1])}
     assert (found.kept, found.connected, found.groups) == ([11, 20], 3, 4)

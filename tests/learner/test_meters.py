@@ -10,18 +10,18 @@ def test_a_look_in_the_middle_of_a_block_sees_what_has_passed(monkeypatch):
     now = 10.0
     monkeypatch.setattr(module.time, "perf_counter", lambda: now)
     meters = Meters()
-    with meters.timing("update"):
+    with meters.timing("training"):
         now = 13.0
         seen = meters.drain()
-        assert (seen.total("update"), seen.mean("update")) == (3.0, None)
+        assert (seen.total("training"), seen.mean("training")) == (3.0, None)
         now = 13.5
-        assert meters.drain().total("update") == 0.5
+        assert meters.drain().total("training") == 0.5
         now = 15.0
     seen = meters.drain()
-    assert seen.total("update") == 1.5
-    assert seen.mean("update") == 5.0, "a mean is of whole blocks"
+    assert seen.total("training") == 1.5
+    assert seen.mean("training") == 5.0, "a mean is of whole blocks"
     now = 99.0
-    assert meters.drain().total("update") == 0.0
+    assert meters.drain().total("training") == 0.0
 
 
 def test_values_are_summed_and_averaged_by_name_and_blocks_that_fail_count_too():

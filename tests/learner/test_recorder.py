@@ -25,8 +25,8 @@ QUIET = {"environments": 0.1, "wire": 0.1, "batch_wait": 0.1, "inference": 0.1, 
 def test_shares_are_of_the_threads_that_could_have_worked():
     meters = Meters()
     for _ in range(2):
-        meters.add("actor_stepping", 1.0)  # two actors, one second each
-    meters.add("update", 1.5)
+        meters.add("environments", 1.0)  # two actors, one second each
+    meters.add("training", 1.5)
     meters.add("batch_wait", 4.0)  # four groups
     found = shares(meters.drain(), elapsed_s=2.0, actors=2, groups=4)
     assert found["environments"] == pytest.approx(0.5)
@@ -37,10 +37,10 @@ def test_shares_are_of_the_threads_that_could_have_worked():
 
 def test_what_was_drained_is_not_counted_again():
     meters = Meters()
-    meters.add("update", 1.0)
-    assert meters.drain().total("update") == 1.0
-    assert meters.drain().total("update") == 0.0
-    assert meters.drain().mean("update") is None
+    meters.add("training", 1.0)
+    assert meters.drain().total("training") == 1.0
+    assert meters.drain().total("training") == 0.0
+    assert meters.drain().mean("training") is None
 
 
 def test_latencies_are_means_in_ms_and_a_group_larger_than_a_batch_fills_it():

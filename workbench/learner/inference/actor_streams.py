@@ -205,7 +205,7 @@ class ActorStreams:
             raise ShapeMismatch(f"group {message.group} has environments beyond the actor's {hello.environments}.")
         life.pending.add(message.group)
         life.last_seen = time.monotonic()
-        self._meters.add("actor_stepping", message.stepping_s)
+        self._meters.add("environments", message.stepping_s)
         if message.round_trip_s:  # otherwise it is a reset
             life.steps += count
             self._meters.add("wire", max(0.0, message.round_trip_s - life.served_s.get(message.group, 0.0)))

@@ -76,10 +76,10 @@ class Inference:
         with self._device.own_stream(ahead=True):
             self._serve(batcher)
 
-    def warm_up(self, rows: int) -> None:
-        """Compile the graphs of batches of up to `rows` rows before any life begins, so that no batch waits for it."""
+    def warm_up(self, largest: int) -> None:
+        """Compile the graphs of batches of up to `largest` rows before any life begins: no batch waits for it."""
         generator_state, size = self.generator.get_state(), self._device.padded(1)
-        while size <= self._device.padded(rows):
+        while size <= self._device.padded(largest):
             env_ids, batch = np.arange(size) % len(self._run_ids), self._blank(size)
             with self._device.acting():
                 self._choose(env_ids, batch, np.zeros(size, bool), np.ones(size, bool))
@@ -118,85 +118,85 @@ class Inference:
         self.resize(max(int(request.env_ids[-1]) for request in requests) + 1)
         if self._roles.config is not (config := self._config()) or len(self._roles.ranks) < len(self._run_ids):
             self._roles = RoleTable.of(config, self.spec.agents, len(self._run_ids), self._rank)
-        rows = np.concatenate([request.env_ids for request in requests])
+        env_ids = np.concatenate([request.env_ids for request in requests])
         lives = np.array([request.run_id for request in requests]).repeat([request.size for request in requests])
-        if (self._run_ids[rows] != lives).any():
+        if (self._run_ids[env_ids] != lives).any():
             for request in requests:
                 self._begin_life(request)
         batch = StepBatch.joined([request.message.step for request in requests], self._device.row_memory)
-        actions = np.zeros((len(rows), *self.spec.actions.shape), self.spec.actions.dtype)
+        actions = np.zeros((len(env_ids), *self.spec.actions.shape), self.spec.actions.dtype)
         acting = ~batch.has(Flags.ABSENT)  # with our policy; the other rows get action 0, or the opponent's
         if self._opponent is not None:
-            opposing = acting & self._roles.opposing[rows]
+            opposing = acting & self._roles.opposing[env_ids]
             with self._device.acting():
-                actions[opposing] = self._opponent.act(rows[opposing], batch.only(opposing))
+                actions[opposing] = self._opponent.act(env_ids[opposing], batch.only(opposing))
             acting &= ~opposing
         if not acting.any():
             self._reply(requests, actions, self._policy.version)
             return []
         if not acting.all():
-            rows, batch = rows[acting], batch.only(acting)
-        evaluating = self._roles.evaluating[rows]
-        self._count_episodes(rows, batch, evaluating)
-        begins = self._assembler.begins(rows) & ~evaluating  # environments that evaluate make no unrolls
+            env_ids, batch = env_ids[acting], batch.only(acting)
+        evaluating = self._roles.evaluating[env_ids]
+        self._count_episodes(env_ids, batch, evaluating)
+        begins = self._assembler.begins(env_ids) & ~evaluating  # environments that evaluate make no unrolls
         with self._device.acting():
-            steps, before, version = self._choose(rows, batch, evaluating, begins)
+            steps, before, version = self._choose(env_ids, batch, evaluating, begins)
         actions[acting] = self._actions.to_environment(torch.from_numpy(steps.action)).numpy()
         self._reply(requests, actions, version)
         answered = time.perf_counter()
         finals = self._finals(batch, ~evaluating)
         if evaluating.any():
             training = ~evaluating
-            rows, steps = rows[training], steps.map(lambda array: array[training])
-        self.steps += len(rows)
-        unrolls = self._assembler.append(rows, steps, before, finals)
+            env_ids, steps = env_ids[training], steps.map(lambda array: array[training])
+        self.steps += len(env_ids)
+        unrolls = self._assembler.append(env_ids, steps, before, finals)
         self.flights.record(
-            requests, rows, unrolls, fills=self._assembler.fills, began=began, answered=answered)
+            requests, env_ids, unrolls, fills=self._assembler.fills, began=began, answered=answered)
         return unrolls
 
-    def _finals(self, batch: StepBatch, rows: Array) -> tuple[Array, Array] | None:
-        """Which of the `rows` of a mask were truncated, and their final observations, if unrolls keep them."""
+    def _finals(self, batch: StepBatch, kept: Array) -> tuple[Array, Array] | None:
+        """Which of the rows of a mask were truncated, and their final observations, if unrolls keep them."""
         if not (self._assembler.layout.keeps_finals and len(batch.final_index)):
             return None
-        batch = batch.only(rows)
+        batch = batch.only(kept)
         assert batch.final_observation is not None
         return batch.final_index, batch.final_observation
 
     def _begin_life(self, request: Request) -> None:
-        rows = request.env_ids
-        if (self._run_ids[rows] == request.run_id).all():
+        env_ids = request.env_ids
+        if (self._run_ids[env_ids] == request.run_id).all():
             return
-        self._run_ids[rows] = request.run_id
-        self._tables.forget(rows)
-        self._returns[rows] = 0
-        self._scores[rows] = 0
-        self._lengths[rows] = 0
+        self._run_ids[env_ids] = request.run_id
+        self._tables.forget(env_ids)
+        self._returns[env_ids] = 0
+        self._scores[env_ids] = 0
+        self._lengths[env_ids] = 0
         if self._discounted is not None:
-            self._discounted.forget(rows)
-        self._assembler.reset(rows, request.run_id)
+            self._discounted.forget(env_ids)
+        self._assembler.reset(env_ids, request.run_id)
         if self._opponent is not None:
-            self._opponent.begin_life(rows)
+            self._opponent.begin_life(env_ids)
 
-    def _count_episodes(self, rows: Array, batch: StepBatch, evaluating: Array) -> None:
+    def _count_episodes(self, env_ids: Array, batch: StepBatch, evaluating: Array) -> None:
         """Add to returns, scores and lengths. The first step after an episode's end carries the reward of its last."""
         ended = batch.has(ENDS)
         counted = ended | ~batch.start
-        self._returns[rows] += np.where(counted, batch.reward, 0.0)
+        self._returns[env_ids] += np.where(counted, batch.reward, 0.0)
         if batch.score is not None:
-            self._scores[rows] += np.where(counted, batch.score, 0.0)
-        self._lengths[rows] += counted
-        for row, evaluates in zip(rows[ended].tolist(), evaluating[ended].tolist(), strict=True):
-            kind, score = "evaluation" if evaluates else "training", float(self._scores[row])
-            self._on_episode(Episode(kind, row, float(self._returns[row]), int(self._lengths[row]),
+            self._scores[env_ids] += np.where(counted, batch.score, 0.0)
+        self._lengths[env_ids] += counted
+        for env_id, evaluates in zip(env_ids[ended].tolist(), evaluating[ended].tolist(), strict=True):
+            kind, score = "evaluation" if evaluates else "training", float(self._scores[env_id])
+            self._on_episode(Episode(kind, env_id, float(self._returns[env_id]), int(self._lengths[env_id]),
                                      score if self.spec.scored else None))
-        self._returns[rows[ended]] = 0
-        self._scores[rows[ended]] = 0
-        self._lengths[rows[ended]] = 0
+        self._returns[env_ids[ended]] = 0
+        self._scores[env_ids[ended]] = 0
+        self._lengths[env_ids[ended]] = 0
 
     def _choose(
-        self, rows: Array, batch: StepBatch, evaluating: Array, begins: Array
+        self, env_ids: Array, batch: StepBatch, evaluating: Array, begins: Array
     ) -> tuple[Steps[Array], list[Array], int]:
-        """Choose the actions of N `rows` of the tables for their steps in `batch`. Waits for the device once.
+        """Choose the actions of N environments for their steps in `batch`. Waits for the device once.
 
         Args:
             evaluating: bool [N].
@@ -206,38 +206,41 @@ class Inference:
             The steps with their actions, the frames and recurrent states before those that begin an unroll, and the
             policy's version.
         """
-        number, previous_action = len(rows), self._tables.previous_action(rows, batch)
-        places = np.where(evaluating, 0, self._assembler.places(rows))
+        number, previous_action = len(env_ids), self._tables.previous_action(env_ids, batch)
+        places = np.where(evaluating, 0, self._assembler.places(env_ids))
+        # To the device by one copy: this step, and where it goes in the tables of all environments.
         placed_steps, (rank, evaluation, *first_steps) = self._tables.place(
-            rows, batch, previous_action, self._roles.ranks[rows], evaluating, self._tables.rows(rows[begins]),
+            env_ids, batch, previous_action, self._roles.ranks[env_ids], evaluating, self._tables.rows(env_ids[begins]),
             batch.start[begins], places=places)
+        # On the device: what precedes unrolls that begin, V(final observation) of the truncated, then the network.
         with self._device.tracing(), self._policy.reading() as (network, version):
             before = self._tables.before(*first_steps)
             self._device.cut()
-            bootstrap = self._bootstrap(network, rows, batch)
+            bootstrap = self._bootstrap(network, env_ids, batch)
             output, state, actions, behaviour = self._recorded_forward(network, placed_steps, Roles(rank, evaluation))
+        # Back to the host by one copy, in the order in which it was given; padding is cut off.
         action, *rest = self._device.fetch([actions, *behaviour.values(), *before, *bootstrap])
         arrays = {name: value[:number] for name, value in zip(behaviour, rest, strict=False)}
         number_begun = np.count_nonzero(begins)
         first = [value[:number_begun] for value in rest[len(arrays) : len(arrays) + len(before)]]
         if self._discounted is not None:
             discount = self._roles.config.hyperparameters.discount
-            arrays[DISCOUNTED_RETURN] = self._discounted.add(rows, batch, discount=discount)
+            arrays[DISCOUNTED_RETURN] = self._discounted.add(env_ids, batch, discount=discount)
         values = np.zeros(number, np.float32)
         if bootstrap:
             values[batch.final_index] = rest[-1][: len(batch.final_index)]
         steps = Steps(**batch.kept(), previous_action=previous_action, action=action[:number],
                       policy_version=np.full(number, version), bootstrap_value=values, behaviour=arrays)
-        self._tables.store_actions(rows, steps.action)
+        self._tables.store_actions(env_ids, steps.action)
         if self.tap.watched:
             environment_actions = self._actions.to_environment(torch.from_numpy(steps.action)).numpy()
             output = type(output)(*(tensor.cpu() for tensor in output))  # on XLA each row would be a graph
-            self._show(rows, batch, environment_actions, output, tuple(part.cpu() for part in state), version)
-        if due := self.wall.due(rows):
+            self._show(env_ids, batch, environment_actions, output, tuple(part.cpu() for part in state), version)
+        if due := self.wall.due(env_ids):
             self.wall.record(
-                rows[due].tolist(), observations=batch.observation[due], returns=self._returns[rows[due]],
+                env_ids[due].tolist(), observations=batch.observation[due], returns=self._returns[env_ids[due]],
                 actions=self._actions.to_environment(torch.from_numpy(steps.action[due])).numpy(),
-                lengths=self._lengths[rows[due]])
+                lengths=self._lengths[env_ids[due]])
         return steps, first, version
 
     def _recorded_forward(self, network: nn.Module, steps: PlacedSteps, roles: Roles) -> Forward:
@@ -263,21 +266,21 @@ class Inference:
         self._tables.store_states(steps.rows, state)
         return output, state, actions, behaviour
 
-    def _bootstrap(self, network: nn.Module, rows: Array, batch: StepBatch) -> list[torch.Tensor]:
+    def _bootstrap(self, network: nn.Module, env_ids: Array, batch: StepBatch) -> list[torch.Tensor]:
         """[values of the true final observations], on the device; [] without any."""
         if not len(batch.final_index):
             return []
         with self._device.autocast():
-            output, _ = network(*self._tables.peek(self._tables.place_final(rows, batch)))
+            output, _ = network(*self._tables.peek(self._tables.place_final(env_ids, batch)))
             values = self._algorithm.bootstrap(output)
         self._device.cut()
         return [values]
 
     def _show(
-        self, rows: Array, batch: StepBatch, actions: Array, output: NetworkOutput, state: State, version: int
+        self, env_ids: Array, batch: StepBatch, actions: Array, output: NetworkOutput, state: State, version: int
     ) -> None:
         """Record the rows that are watched; no other row of the batch is copied."""
-        for row, env_id in self.tap.rows(rows):
+        for row, env_id in self.tap.rows(env_ids):
             self.tap.record(
                 env_id, observation=batch.observation[row].copy(), reward=float(batch.reward[row]),
                 flags=int(batch.flags[row]), action=actions[row].copy(), policy_version=version,

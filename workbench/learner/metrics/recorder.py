@@ -135,18 +135,9 @@ def shares(sums: Sums, *, elapsed_s: float, actors: int, groups: int, learners: 
     four are means over the learners.
     """
 
-    def share(name: str, of: int = 1) -> float:
-        return min(1.0, sums.total(name) / (elapsed_s * max(of, 1)))
-
-    return {
-        "environments": share("actor_stepping", actors),
-        "wire": share("wire", groups),
-        "batch_wait": share("batch_wait", groups),
-        "inference": share("inference", learners),
-        "queue_blocked": share("queue_blocked", learners),
-        "training": share("update", learners),
-        "training_wait": share("training_wait", learners),
-    }
+    whose = {"environments": actors, "wire": groups, "batch_wait": groups, "inference": learners,
+             "queue_blocked": learners, "training": learners, "training_wait": learners}
+    return {name: min(1.0, sums.total(name) / (elapsed_s * max(number, 1))) for name, number in whose.items()}
 
 
 def hint(
@@ -180,7 +171,7 @@ def hint(
 
 def latencies(sums: Sums, *, max_batch: int) -> dict[str, float]:
     """Mean times in ms, uses of a batch, and `batch_fill` in [0, 1]; without the names that have no samples."""
-    times = {"batch_wait_ms": "batch_wait", "inference_ms": "inference", "update_ms": "update"}
+    times = {"batch_wait_ms": "batch_wait", "inference_ms": "inference", "update_ms": "training"}
     scalars = {name: mean * 1000 for name, meter in times.items() if (mean := sums.mean(meter)) is not None}
     uses, batch_size = sums.mean("batch_uses"), sums.mean("batch_size")
     if uses is not None:

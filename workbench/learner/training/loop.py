@@ -25,7 +25,12 @@ POLL_S = 0.1
 
 
 class TrainingLoop:
-    """Trains `state.parts` on the batches of `schedule`."""
+    """Trains `state.parts` on the batches of `schedule`.
+
+    A batch comes by `schedule.next` from the run's `Experience`, which takes unrolls from its queue; it is trained on
+    once all learners have one. On a CPU an update is over when it was called. A device that runs ahead has update n-1
+    behind it then: what follows an update is done one later, and its loss is looked at `LAG_UPDATES` later.
+    """
 
     def __init__(
         self, state: RunState, *, orders: Orders, commands: Commands, log: Log, meters: Meters,
@@ -72,7 +77,7 @@ class TrainingLoop:
     def _update(self, draw: Batch) -> None:
         state, parts, trainer = self._state, self._parts, self._parts.trainer
         batch = state.learners.batch(draw)
-        with self._meters.timing("update"):
+        with self._meters.timing("training"):
             with parts.device.tracing():  # one graph
                 loss = trainer.update(batch, config=state.hyperparameters, learning_rate=state.learning_rate,
                                       on_bad=self._on_bad_update)
