@@ -44,6 +44,7 @@ SLURM_PACKAGES := slurm-client slurmctld slurm-wlm-basic-plugins
 setup: .venv/.installed
 
 .venv/.installed: pyproject.toml constraints.txt
+	@echo "Some 3 GB of packages are installed into .venv, in two steps of a minute or more each, the first of them torch."
 	$(PYTHON) -m venv .venv
 	$(BIN)/python $(INSTALL) constraints.txt $(FROM_INDEX) torch hatchling editables
 	$(BIN)/python $(INSTALL) constraints.txt --no-build-isolation --editable '.[dev]'

@@ -161,11 +161,14 @@ _CALLS = {  # that do what somebody looks for under another name
     "workbench": {
         "presets": "wb.environments('Pong'), which has their presets", "algorithms": "wb.fields('algorithm')",
         "networks": "wb.fields('network')", "train": "wb.launch", "load": "wb.attach", "list": "wb.runs",
-        "make": "wb.launch('CartPole-v1')", "learn": "wb.launch", "tune": "run.tune", "save": "run.checkpoint()",
+        "make": "wb.launch('CartPole-v1')",
+        "stop": "run.stop", "delete": "run.delete", "learn": "wb.launch", "tune": "run.tune",
+        "save": "run.checkpoint()",
         "predict": "wb.load_policy(run, env=...).act", "record_video": "wb.rollout(run).save('film.mp4')",
         "VecNormalize": "wb.launch(..., normalize_observations=True, normalize_rewards=True)",
         "EvalCallback": "wb.launch(..., evaluation_envs_per_actor=1), or wb.evaluate(run)",
         "TensorBoard": "run.path / 'tensorboard', which is always written",
+        "make_vec_env": "wb.launch('CartPole-v1', envs_per_actor=8)", "DQN": "wb.launch(..., algorithm='r2d2')",
         **{name: f"wb.launch(..., algorithm={name.lower()!r})" for name in ("PPO", "SAC", "R2D2")},
     },
     "RunStatus": {"fps": "frames_per_second"}, "Policy": {"predict": "policy.act(observation, reward)"},
@@ -179,6 +182,7 @@ _CALLS = {  # that do what somebody looks for under another name
         "tensorboard": "run.path / 'tensorboard', which is always written", "score": "run.status.episode_score",
         **dict.fromkeys(("policy", "model"), "wb.load_policy(run, env=...)"),
         **dict.fromkeys(("log", "logs"), "run.events, or the files in run.path / 'logs'"),
+        "num_timesteps": "run.status.steps",
         **{name: f"run.status.{name}" for name in ("frames", "steps", "updates", "episodes", "episode_return")},
     },
 }  # fmt: skip

@@ -116,5 +116,5 @@ def test_a_field_that_is_declared_in_one_line_arrives_at_the_loss_with_its_step(
     package = copied(tmp_path)
     change(package / "trajectory.py", OF_ENVIRONMENT, OF_ENVIRONMENT + SERIAL)
     change(package / "trajectory.py", OF_LEARNER, OF_LEARNER + ROW)
-    change(package / "learner/inference/inference.py", PRODUCER, f"{PRODUCER} row=rows,")
+    change(package / "learner/inference/inference.py", PRODUCER, f"{PRODUCER} row=env_ids,")
     plays(tmp_path, CHECK, str(tmp_path))

@@ -163,6 +163,7 @@ def test_a_stopped_sweep_keeps_its_runs_and_goes_on_with_them(home: Path) -> Non
         sweep.resume(trials=5)
     assert sweep.stop().state == "stopped"
     assert not processes_of(sweep.path) and not processes_of(run.path)
+    assert run.status.reason == "stopped by its sweep"
     assert run.state == "stopped" and run.checkpoints and sweep.table["state"].tolist() == ["open"]
     frames = run.status.frames
     assert sweep.resume(trials=1).state in ("starting", "running")

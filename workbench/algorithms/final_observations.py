@@ -1,7 +1,8 @@
 """The final observations of truncated episodes, put among a batch's steps, so that one pass of a network values both.
 
 x_final is put before x_t, the first step of the next episode. So the network sees it with the frames and the memory of
-its own episode, and no other step changes: at x_t an episode starts.
+its own episode, and no other step changes: at x_t an episode starts. Where a batch is of single transitions, x_final
+takes the place of x_t, of which nothing but the value is asked: a third of the network's work is saved.
 """
 
 from __future__ import annotations
@@ -20,8 +21,9 @@ class WithFinals:
 
     Attributes:
         batch: observation, previous_action, reward and flags [L+K, B, ...]; its other fields are those of the L steps.
-        steps: int64 [L, B], the places of the L steps among them; None if K is 0.
-        known: bool [L, B], whether the place before x_t has the final observation of a transition into x_t; or None.
+        steps: int64 [L, B], the places of the L steps among them; None if nothing was put between these.
+        known: bool [L, B], whether the place before x_t, or with `steps` None its own, has the final observation of a
+            transition into x_t; or None.
     """
 
     batch: Batch
@@ -39,10 +41,11 @@ class WithFinals:
             values: [L-first+K, B], as in `of_steps`; no final observation is among the first `first` steps.
         """
         stored = self.batch.bootstrap_value[first:]
-        if self.steps is None or self.known is None:
+        if self.known is None:
             return stored
         known = self.known[first:]
-        return torch.where(known, _at(values, self.steps[first:] - first - known.long()), stored)
+        finals = values if self.steps is None else _at(values, self.steps[first:] - first - known.long())
+        return torch.where(known, finals, stored)
 
     def before(self, step: int, states: list[tuple[Tensor, ...]]) -> tuple[Tensor, ...]:
         """The recurrent state before `step`, [B, ...] each.
@@ -65,6 +68,8 @@ def with_finals(batch: Batch) -> WithFinals:
     numbers = torch.arange(length + len(finals), device=finals.device)[:, None]
     there, step = finals > 0, numbers[:length, None]
     known = (there & (finals == step)).any(1)
+    if length == 2:
+        return _of_transitions(batch, known)
     steps = numbers[:length] + (there & (finals <= step)).sum(1)
     places = torch.cat([steps, torch.where(there, finals, length) + numbers[: len(finals)]])
     source = torch.empty_like(places).scatter_(0, places, numbers.expand_as(places))  # of the step in each place
@@ -81,6 +86,22 @@ def with_finals(batch: Batch) -> WithFinals:
         flags=among(batch.flags, torch.zeros_like(finals, dtype=batch.flags.dtype)),
     )
     return WithFinals(longer, steps, known)
+
+
+def _of_transitions(batch: Batch, known: Tensor) -> WithFinals:
+    """Batches of steps 0 and 1 whose second one is the final observation where that is `known`, bool [2, B]."""
+    assert batch.final_observation is not None
+
+    def second(values: Tensor, instead: Tensor) -> Tensor:
+        is_final = known[1].reshape(-1, *[1] * (instead.ndim - 1))
+        return torch.stack([values[0], torch.where(is_final, instead, values[1])])
+
+    return WithFinals(replace(
+        batch,
+        observation=second(batch.observation, batch.final_observation[:, 0]),
+        previous_action=second(batch.previous_action, batch.action[0]),
+        flags=second(batch.flags, torch.zeros_like(batch.flags[0])),
+    ), None, known)
 
 
 def _at(values: Tensor, places: Tensor) -> Tensor:

@@ -42,7 +42,7 @@ def _evaluate(args: argparse.Namespace) -> None:
                    protocol=args.protocol, starts=args.starts))
 
 
-@command("rollout", "play one episode with a checkpoint's policy, and save it as a film",
+@command("rollout", "play one episode with a checkpoint's policy; with -o, save it as a film",
          _checkpoint("folder of a checkpoint or of a rollout"),
          argument("--output", "-o", help="film to write, .mp4 or .gif; default: only keep the rollout"),
          argument("--seed", type=int, help="(default: 0)"), _SAMPLE,

@@ -103,7 +103,7 @@ class Setting:
         but = "" if is_number and self.kind is int else f", not {words}"
         if callable(value) and self.name == "learning_rate":
             but += " (learning_rate_schedule='linear' lets it fall, and run.tune changes it while the run learns)"
-        fits = type(self.default) is self.kind and self.kind is not dict  # a wrong default is no example
+        fits = type(self.default) is self.kind and self.default not in ("", {})  # a wrong default is no example
         example = f" For example: {self.name}={self.default!r}." if fits else ""
         kind = f"one of {', '.join(map(repr, self.choices))}" if self.choices else _IN_WORDS[self.kind]
         return WrongType(f"{self.name}={value!r:.100} must be {kind}{but}.{example}")
@@ -209,8 +209,9 @@ def annotation_text(annotation: Any) -> str:
 
 
 def in_groups(live: Mapping[str, Setting]) -> dict[str, dict[str, Setting]]:
-    """The live ones of these settings by group and name, in the order of GROUPS; fields without a group come last."""
-    groups: dict[str, dict[str, Setting]] = {group: {} for group in (*GROUPS, "")}
+    """The live ones of these settings by group and name, in the order of GROUPS; those without a group, of one's own
+    algorithm, come before those of the run."""
+    groups: dict[str, dict[str, Setting]] = {group: {} for group in (*GROUPS[:3], "", *GROUPS[3:])}
     for name, field in live.items():
         if field.live:
             groups[field.group][name] = field

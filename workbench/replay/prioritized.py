@@ -90,9 +90,11 @@ class PrioritizedReplay:
             self._successors[before] = row
         self._newest[unroll.env_id] = unroll.run_id, row, self.inserted
 
-    def _set_priorities(self, rows: Array, priorities: Array) -> None:
+    def _set_priorities(self, rows: Array, priorities: Array, *, new: bool = True) -> None:
+        """`new`: whether the rows, or the exponent, are new."""
         self._priorities[rows] = np.clip(priorities, _LOWEST, _HIGHEST)
-        self._tree.set(rows, self._priorities[rows] ** self._exponent)
+        if self._exponent or new:  # else all weigh the same
+            self._tree.set(rows, self._priorities[rows] ** self._exponent)
 
     def sample(self, batch_size: int, *, priority_exponent: float, importance_exponent: float) -> Batch:
         """A batch on the CPU, drawn independently with P(i) = p_i^α / Σ_k p_k^α, where α is `priority_exponent`.
@@ -134,7 +136,7 @@ class PrioritizedReplay:
             raise ShapeMismatch(f"priorities of shape {values.shape} for a sample of {len(sample.rows)} unrolls.")
         valid = (self._serials[sample.rows] == sample.serials) & np.isfinite(values)
         rows = sample.rows[valid]
-        self._set_priorities(rows, values[valid])
+        self._set_priorities(rows, values[valid], new=False)
         if next_states is None:
             return
         followed = self._successors[rows] >= 0

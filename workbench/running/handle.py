@@ -305,6 +305,7 @@ class Run(NamesNearest):
         longest_s = REPLAY_S if timeout_s is None else timeout_s
         return self._remember(waiting.until_ended(self._control, longest_s + _STOP_MARGIN_S))
 
+    @checked_arguments()
     def delete(self) -> Path:
         """Move the directory of this run, which must have ended, to `$WORKBENCH_HOME/trash`; returns its new path.
 

@@ -72,7 +72,7 @@ class Service:
         """
         why = Setting("why", str, "", "").check(why)[:_LONGEST_WHY]
         grace_s = Setting("grace_s", float, None, "", unit="s", low=0, high=31 * 86_400, optional=True).check(grace_s)
-        paused = f", after a pause: {why}" if (why := self._supervisor.paused_by_itself) else ""
+        paused = f", after a pause: {pause}" if (pause := self._supervisor.paused_by_itself) else ""
         self._supervisor.end(Outcome("stopped", f"stopped {why}{paused}", timeout_s=grace_s))
 
     def scale(
