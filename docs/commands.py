@@ -7,8 +7,10 @@ import re
 from pathlib import Path
 
 from workbench.cli.commands import build_parser
+from workbench.config.signatures import all_settings
 
 PAGE = Path(__file__).with_suffix(".md")
+FIELDS = all_settings().keys() - {"algorithm", "network"}  # those come first in each help
 HEAD = """# Commands
 
 Made from the parser by `python docs/commands.py`; a test keeps it fresh. `workbench COMMAND --help` prints the same.
@@ -23,7 +25,7 @@ workbench stop pong-vtrace-1
 ```
 
 Numbers may be written as 2e7, 20M or 20_000_000. An error is one line on stderr and the exit status 2; an interrupt
-is the exit status 130. [Fields](fields.md) has the bounds and the source of each option that is a field of a run.
+is the exit status 130. What an option does that is a field of a run, its bounds and its source: [Fields](fields.md).
 """
 
 
@@ -43,12 +45,20 @@ def usage(parser: argparse.ArgumentParser) -> str:
     return re.sub(r"\s+", " ", parser.format_usage().removeprefix("usage: ")).strip()
 
 
+def fields(group: argparse._ArgumentGroup) -> list[str]:
+    """The options of a group that are fields of a run, which have a page of their own."""
+    return [action.option_strings[0] for action in group._group_actions if action.option_strings
+            and action.dest in FIELDS and action.help is not argparse.SUPPRESS]
+
+
 def rows(group: argparse._ArgumentGroup, parser: argparse.ArgumentParser) -> list[str]:
-    """A line of a table for each argument of a group."""
+    """A line of a table for each other argument of a group."""
     lines = []
-    formatter = parser._get_formatter()
+    formatter, known = parser._get_formatter(), fields(group)
     for action in group._group_actions:
         if action.help is argparse.SUPPRESS or isinstance(action, argparse._HelpAction):
+            continue
+        if action.option_strings and action.option_strings[0] in known:
             continue
         invocation = formatter._format_action_invocation(action)
         lines.append(f"| `{cell(invocation)}` | {cell(formatter._expand_help(action) if action.help else '')} |")
@@ -70,7 +80,12 @@ def section(name: str, help: str, parser: argparse.ArgumentParser, shown: dict[t
                 lines += ["", f"The {title.replace('options', 'other options')} are those of "
                           f"[workbench {before}](#workbench-{before})." if title in ("arguments", "options") else
                           f"Options under *{title}*: as of [workbench {before}](#workbench-{before})."]
-    return lines
+    found = [f"| {group.title} | {', '.join(f'`{one}`' for one in options)} |" for group in parser._action_groups
+             if (options := fields(group))]
+    before = shown.setdefault(("fields", *found), name)
+    if found and before != name:
+        return [*lines, "", f"[Fields](fields.md) of the run: those of [workbench {before}](#workbench-{before})."]
+    return [*lines, "", "| [fields](fields.md) of the run | |", "|---|---|", *found] if found else lines
 
 
 def page() -> str:
