@@ -38,6 +38,7 @@ from workbench.errors import (
     RunNotFound,
     StorageFailed,
 )
+from workbench.launchers.colab import ColabLauncher
 from workbench.metrics import MetricsWriter
 from workbench.rundir import RunDirectory, lock
 from workbench.running import starting
@@ -244,6 +245,9 @@ def test_a_run_claims_its_name_before_its_first_checkpoint_and_gives_it_back(
     now = time.time()
     monkeypatch.setattr(time, "time", lambda: now + 2 * run_copy._CLAIMED_S)
     assert not Storage(url).is_taken("pong"), "its machine is gone"
+    if Storage(url).folder is not None:
+        monkeypatch.setenv(FOLDER, str(Storage(url).folder))
+        ColabLauncher().check_name("pong")
     save(theirs.checkpoints, frames=100)
     assert Storage(url).keep(theirs) == 100
     assert Storage(url).is_taken("pong")

@@ -117,7 +117,7 @@ def test_numbers_of_numpy_are_sent_as_numbers(run: wb.Run, monkeypatch: pytest.M
     monkeypatch.setattr(run._control, "call", lambda method, timeout_s=0.0, **more: sent.append(json.dumps(more)))
     run.scale(actors=np.int64(3))
     run.restart_actor(np.int64(0))
-    assert sent == ['{"actors": 3}', '{"index": 0}']
+    assert sent == ['{"actors": 3}', '{"index": 0, "kill": false}']
 
 
 def test_a_bar_counts_the_seconds_where_nothing_else_is_counted(

@@ -143,8 +143,11 @@ class Storage:
                 self._files.rm(self._at(run.name), recursive=True)
 
     def is_taken(self, name: str) -> bool:
-        """Whether a new run cannot have that name there. Raises StorageFailed."""
-        record = self._record(name)
+        """Whether a new run cannot have that name there, as where what is there cannot be read."""
+        try:
+            record = self._record(name)
+        except StorageFailed:
+            return True
         return record is not None and not run_copy.is_left(record)
 
     def _check_mounted(self, folder: Path) -> None:

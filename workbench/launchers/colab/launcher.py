@@ -71,8 +71,10 @@ class ColabLauncher(LocalLauncher):
 
     def check_name(self, name: str) -> None:
         """See `Launcher`: a copy in the folder is another run's, whose machine may have ended."""
+        from workbench.copies.storage import Storage
+
         folder = os.environ.get(FOLDER)
-        if folder and (Path(folder) / name / "run.json").exists():
+        if folder and Storage(folder).is_taken(name):
             raise RunExists(f"{folder} has a run {name!r}, which the copies of a new one would replace. Continue it: "
                             f"wb.resume(colab.restored({name!r})); or choose another name.")
 
