@@ -15,6 +15,7 @@ import sys
 # Placeholders: the run, sweep or environment of the call, its keyword arguments as fields, values, options or flags.
 COMMANDS = {
     "run.checkpoint": "workbench checkpoint {run} {flags}",
+    "run.delete": "workbench delete {run}",
     "run.fork": "workbench fork {run} {fields}",
     "run.hyperparameters": "workbench tune {run}",
     "run.metric_names": "workbench metrics {run}",

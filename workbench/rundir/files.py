@@ -204,7 +204,7 @@ def check_stays(folder: Path) -> None:
             continue
         status = path.stat()
         if status.st_mode & stat.S_IWOTH and not status.st_mode & stat.S_ISVTX:
-            own = path.is_dir() and status.st_uid == os.getuid() and path.is_relative_to(Path.home())
+            own = path.is_dir() and status.st_uid == os.getuid() and (path == place or path.is_relative_to(Path.home()))
             remedy = f"Make it yours (chmod o-w {shlex.quote(str(path))}), or set" if own else "Set"
             raise AccessDenied(f"everybody can write {path}, and so replace a folder in it. Nothing is sent to a run "
                                f"there. {remedy} WORKBENCH_HOME to another folder.")
