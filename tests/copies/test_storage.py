@@ -231,28 +231,28 @@ def test_a_run_claims_its_name_before_its_first_checkpoint_and_gives_it_back(
     url: str, home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     ours = made()
-    assert Storage(url).keep(ours) is None and Storage(url).is_taken("pong")
+    assert Storage(url).keep(ours) is None and Storage(url).taken("pong")
     assert Storage(url).keep(ours) is None, "it is ours"
     monkeypatch.setenv("WORKBENCH_HOME", str(tmp_path / "elsewhere"))
     theirs = made(created=8.0)
     with pytest.raises(StorageFailed, match="is another run than 'pong'"):
         Storage(url).keep(theirs)
     Storage(url).release(theirs)
-    assert Storage(url).is_taken("pong")
+    assert Storage(url).taken("pong")
     Storage(url).release(ours)
-    assert not Storage(url).is_taken("pong") and not Storage(url).names()
+    assert not Storage(url).taken("pong") and not Storage(url).names()
     Storage(url).keep(ours)
     now = time.time()
     monkeypatch.setattr(time, "time", lambda: now + 2 * run_copy._CLAIMED_S)
-    assert not Storage(url).is_taken("pong"), "its machine is gone"
+    assert not Storage(url).taken("pong"), "its machine is gone"
     if Storage(url).folder is not None:
         monkeypatch.setenv(FOLDER, str(Storage(url).folder))
         ColabLauncher().check_name("pong")
     save(theirs.checkpoints, frames=100)
     assert Storage(url).keep(theirs) == 100
-    assert Storage(url).is_taken("pong")
+    assert Storage(url).taken("pong")
     Storage(url).release(theirs)
-    assert Storage(url).is_taken("pong"), "there is a checkpoint"
+    assert Storage(url).taken("pong"), "there is a checkpoint"
 
 
 def test_the_last_copy_is_tried_again_where_storage_was_away_for_a_moment(
@@ -299,12 +299,22 @@ def test_only_where_the_run_is_here_a_damaged_record_of_its_copy_is_to_be_delete
     assert "delete it" not in str(error.value)
 
 
+def test_a_name_is_given_back_without_what_else_lies_there(home: Path, tmp_path: Path) -> None:
+    run, there = made(), tmp_path / "pong" / "thesis.txt"
+    there.parent.mkdir()
+    there.write_text("dear to me")
+    Storage(str(tmp_path)).keep(run)
+    assert "for a run that has no checkpoint yet" in Storage(str(tmp_path)).taken("pong")
+    Storage(str(tmp_path)).release(run)
+    assert there.read_text() == "dear to me" and list(there.parent.iterdir()) == [there]
+
+
 def test_a_run_that_ends_without_a_checkpoint_gives_its_name_back(
     url: str, home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(storing, "_EVERY_S", 0.01)
     copy = StoredCopy(made(), url, on_failure=pytest.fail)
-    eventually(lambda: Storage(url).is_taken("pong"), what="its name is claimed")
+    eventually(lambda: Storage(url).taken("pong"), what="its name is claimed")
     copy.close()
     assert not Storage(url).names()
 

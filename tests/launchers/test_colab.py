@@ -88,7 +88,7 @@ def test_a_copy_is_never_replaced_by_another_run_of_its_name(home: Path, drive: 
     first = run.checkpoint()
     copied(run, first.frames)
     disconnect(run, home)
-    with pytest.raises(RunExists, match=r"has a run 'cartpole-vtrace-1'.*colab.restored\('cartpole-vtrace-1'\)"):
+    with pytest.raises(RunExists, match=r"has a run 'cartpole-vtrace-1'. Go on with it: wb.resume\('file:///.*/cartpole-vtrace-1'\)"):
         launch(name=run.name)
     assert rundir.every() == [], "nothing was made"
     other = launch()

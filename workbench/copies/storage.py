@@ -140,15 +140,20 @@ class Storage:
         record = self._record(run.name)
         if record is not None and "claimed" in record and record.get("created") == run.read().get("created"):
             with self._asked():
-                self._files.rm(self._at(run.name), recursive=True)
+                self._files.rm_file(self._at(run.name, "run.json"))
+            if self.folder is not None:
+                with suppress(OSError):  # there is something else in it
+                    (self.folder / run.name).rmdir()
 
-    def is_taken(self, name: str) -> bool:
-        """Whether a new run cannot have that name there, as where what is there cannot be read."""
-        try:
-            record = self._record(name)
-        except StorageFailed:
-            return True
-        return record is not None and not run_copy.is_left(record)
+    def taken(self, name: str) -> str:
+        """Why a new run cannot have that name there, as where what is there cannot be read; "" where it can."""
+        with suppress(StorageFailed):
+            if (record := self._record(name)) is None or run_copy.is_left(record):
+                return ""
+            if "claimed" in record:
+                return (f"{self.url} keeps the name {name!r} for a run that has no checkpoint yet. If its machine is "
+                        f"gone, delete {self.url}/{name}")
+        return f"{self.url} has a run {name!r}. Go on with it: {call_to_restore(self.url, name)}"
 
     def _check_mounted(self, folder: Path) -> None:
         """Raises StorageFailed where the disk of the folder was taken away: another one would get the copy."""

@@ -268,9 +268,8 @@ def created(
         try:
             check_name(candidate)
             place.check_name(candidate)
-            if candidate in stored and (name is None or Storage(url).is_taken(name)):  # its machine may have ended
-                raise RunExists(f"{url} has a run {candidate!r}. Go on with it: {call_to_restore(url, candidate)}; or "
-                                "choose another name.")
+            if candidate in stored and (why := "it is there" if name is None else Storage(url).taken(name)):
+                raise RunExists(f"{why}; or choose another name.")  # its machine may have ended
             lock.check_left(RunDirectory(rundir.home() / "runs" / candidate))
             return rundir.create(candidate, record, code=code, prepare=prepare)
         except RunExists:

@@ -74,9 +74,8 @@ class ColabLauncher(LocalLauncher):
         from workbench.copies.storage import Storage
 
         folder = os.environ.get(FOLDER)
-        if folder and Storage(folder).is_taken(name):
-            raise RunExists(f"{folder} has a run {name!r}, which the copies of a new one would replace. Continue it: "
-                            f"wb.resume(colab.restored({name!r})); or choose another name.")
+        if folder and (why := Storage(folder).taken(name)):
+            raise RunExists(f"{why}; or choose another name.")
 
     def start(self, run: RunDirectory) -> LocalProcess:
         """Start the run's supervisor, which copies it to the prepared folder, and return at once."""
