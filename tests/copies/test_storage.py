@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import socket
@@ -297,6 +298,25 @@ def test_only_where_the_run_is_here_a_damaged_record_of_its_copy_is_to_be_delete
     with pytest.raises(StorageFailed, match="run.json is damaged") as error:
         storage.restored(f"file://{tmp_path}/pong")
     assert "delete it" not in str(error.value)
+
+
+def test_a_claim_that_is_renewed_holds_and_one_beside_a_checkpoint_is_none(
+    url: str, home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    now, run = time.time(), made()
+    Storage(url).keep(run)
+    monkeypatch.setattr(time, "time", lambda: now + 0.9 * run_copy._CLAIMED_S)
+    Storage(url).keep(run)
+    monkeypatch.setattr(time, "time", lambda: now + 1.8 * run_copy._CLAIMED_S)
+    assert Storage(url).taken("pong")
+    save(run.checkpoints, frames=100)
+    Storage(url).keep(run)
+    there = Storage(url)
+    there._files.pipe_file(there._at("pong", "run.json"), json.dumps({**run.read(), "claimed": 1.0}).encode())
+    assert Storage(url).taken("pong"), "a Drive uploads in any order"
+    shutil.rmtree(run.path)
+    storage.restored(f"{url}/pong")
+    assert "claimed" not in rundir.find("pong").read()
 
 
 def test_a_name_is_given_back_without_what_else_lies_there(home: Path, tmp_path: Path) -> None:

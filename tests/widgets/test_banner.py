@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -13,7 +14,9 @@ import pytest
 from tests.conftest import eventually
 from tests.widgets import recorded
 from tests.written_checkpoints import save
+from workbench import checkpoints
 from workbench.rundir import RunDirectory
+from workbench.running.connection import stored_status
 from workbench.running.handle import Run, attach
 from workbench.widgets.charts import static_render
 from workbench.widgets.inspector.inspector import CheckpointInspector
@@ -85,6 +88,8 @@ def test_nothing_is_rescued_with_a_checkpoint_from_after_the_collapse(
         shutil.rmtree(path)
     recorded.tell(directory, **COLLAPSED, first_mean=8.0)
     panel.refresh()
+    assert not checkpoints.is_collapsed(checkpoints.every(directory.checkpoints)[0],
+                                        replace(stored_status(directory), best_mean_frames=5_000_000)), "it came before"
     assert panel.parts.banner.rescue.disabled
     assert "no checkpoint from before: a new run has to learn it again" in text(panel.parts.banner)
 

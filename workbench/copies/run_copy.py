@@ -59,7 +59,7 @@ def copy(run: RunDirectory, folder: Path, found: Sequence[Checkpoint] | None = N
     missing = [one for one in found if not _same(one, target / "checkpoints" / one.path.name)]
     if not missing:
         return None
-    _check_own(target)
+    check_own(target)
     check_same(run, _record(target), str(target))
     _clear(target)
     write(run, target, missing)
@@ -98,7 +98,7 @@ def write(run: RunDirectory, target: Path, found: Sequence[Checkpoint]) -> None:
         _copy_checkpoint(checkpoint, target / "checkpoints")
 
 
-def _check_own(target: Path) -> None:
+def check_own(target: Path) -> None:
     """Raises StorageFailed where writing to the copy would write somewhere else, or into a run that lives in it."""
     if target.is_symlink():
         raise StorageFailed(f"{target} is a link to {os.readlink(target)}. Nothing is written through it: move there "
@@ -134,7 +134,7 @@ def not_there(name: str, where: str, names: Sequence[str]) -> RunNotFound:
 def check_same(run: RunDirectory, record: Mapping[str, Any] | None, there: str) -> None:
     """Raises StorageFailed if `record`, that of the copy `there` if there is one, is of another run than `run`, which
     has its name, or of the same run that another machine goes on with."""
-    if record is None or is_left(record):
+    if record is None:
         return
     here = run.read()
     is_it = record.get("created") == here.get("created")
@@ -164,9 +164,10 @@ def behind(run: RunDirectory, there: str, again: str) -> StorageFailed:
 
 
 def _record(copied: Path) -> dict[str, Any] | None:
-    """run.json of a copy; None if there is none."""
+    """run.json of a copy; None if there is none, or a claim that is left."""
     copied_run = RunDirectory(copied)
-    return copied_run.read() if copied_run.record.exists() else None
+    record = copied_run.read() if copied_run.record.exists() else None
+    return None if record and is_left(record) and not checkpoints.every(copied_run.checkpoints) else record
 
 
 def _is_with_another(copied: Mapping[str, Any], here: Mapping[str, Any]) -> bool:
@@ -290,7 +291,7 @@ def restored(name: str, folder: str | Path | None = None, *, trust_code: bool = 
     code = sealed.every(source.code, source.config(), trust_code=trust_code)
     opponent_code = sealed.every(source.opponent.code, trust_code=trust_code)
     copied = source.read()
-    record = {key: value for key, value in copied.items() if key != "name"}
+    record = {key: value for key, value in copied.items() if key not in ("name", "claimed")}
     marks = [*copied.get("holders", [])[-_MARKS:], secrets.token_hex(8)]
     now = max(time.time(), copied.get("mirrored", 0.0))  # the clock of that machine may be ahead
     record |= {"supervisor_pid": None, "mirrored": now, "holders": marks}

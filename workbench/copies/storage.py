@@ -127,10 +127,15 @@ class Storage:
         return found[-1].frames
 
     def _claim(self, run: RunDirectory) -> None:
-        """Write the run's record alone where there is none. Raises StorageFailed where its name is another run's."""
+        """Write the run's record alone where there is none, or its own of before.
+
+        Raises StorageFailed where its name is another run's.
+        """
+        if self.folder is not None:
+            run_copy.check_own(self.folder / run.name)
         record = self._record(run.name)
         run_copy.check_same(run, record, f"{self.url}/{run.name}")
-        if record is None or run_copy.is_left(record):
+        if record is None or "claimed" in record:
             with self._asked(), tempfile.TemporaryDirectory(prefix="rl-workbench-") as staging:
                 rundir.write_record(Path(staging) / "run.json", run_copy.claim(run))
                 self._upload(Path(staging), self._at(run.name))
@@ -148,7 +153,7 @@ class Storage:
     def taken(self, name: str) -> str:
         """Why a new run cannot have that name there, as where what is there cannot be read; "" where it can."""
         with suppress(StorageFailed):
-            if (record := self._record(name)) is None or run_copy.is_left(record):
+            if (record := self._record(name)) is None:
                 return ""
             if "claimed" in record:
                 return (f"{self.url} keeps the name {name!r} for a run that has no checkpoint yet. If its machine is "
@@ -210,7 +215,7 @@ class Storage:
         return record
 
     def _record(self, name: str) -> dict[str, Any] | None:
-        """run.json of the copy of that name; None if there is none."""
+        """run.json of the copy of that name; None if there is none, or a claim that is left."""
         with self.brought() as folder:
             copied = RunDirectory(folder / name)
             copied.path.mkdir()
@@ -220,7 +225,8 @@ class Storage:
                 except FileNotFoundError:
                     return None
             try:
-                return copied.read()
+                record = copied.read()
+                return None if run_copy.is_left(record) and not self._whole(name) else record
             except StorageFailed as error:
                 anew = " If it is the copy of the run that is here, delete it there: then it is written anew."
                 raise StorageFailed(f"{error}{anew if run_copy.is_here(name) else ''}") from None

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from workbench.copies.storage import Storage
 
 _EVERY_S = 5.0
+_CLAIM_S = 1200.0  # between two claims of a name while there is no checkpoint
 _TRY_LAST_S = 30.0  # again, where storage was away when the run ended
 _LAST_S = LAST_COPY_S - 60.0  # for the last copy, where nothing takes the machine away
 
@@ -82,15 +83,17 @@ class StoredCopy:
 
         folders: set[str] = set()
         copied: set[str] | None = None
-        until, ended, last = math.inf, False, False
+        until, claim_at, ended, last = math.inf, math.inf, False, False
         while not (ended and folders == copied) and not last:
             if ended:
                 time.sleep(_EVERY_S)
             ended = self.ended.wait(_EVERY_S)
-            until = min(until, time.monotonic() + _TRY_LAST_S) if ended else until
-            folders, last = run_copy.folders(self._run), time.monotonic() + _EVERY_S > until
-            if folders != copied and self._copies(last=last):
-                copied = folders
+            now = time.monotonic()
+            if ended and until == math.inf:  # what had failed before is not waited for
+                until = now + (0.0 if self._told["error"] else _TRY_LAST_S)
+            folders, last = run_copy.folders(self._run), now + _EVERY_S > until
+            if (folders != copied or now > claim_at) and self._copies(last=last):
+                copied, claim_at = folders, math.inf if folders else now + _CLAIM_S
         if self._storage is not None and not folders:
             with suppress(StorageFailed):
                 self._storage.release(self._run)
