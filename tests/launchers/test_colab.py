@@ -46,7 +46,7 @@ def launch(environment="CartPole-v1", **fields) -> wb.Run:
 
 
 def copied(run: wb.Run, frames: int) -> None:
-    eventually(lambda: colab.kept(run.path).get("frames") == frames and not colab.kept(run.path)["error"],
+    eventually(lambda: (colab.kept(run.path).get("frames", 0) or 0) >= frames and not colab.kept(run.path)["error"],
                what=f"{frames} frames in {colab.kept(run.path)}")
 
 
@@ -190,6 +190,7 @@ def test_nothing_comes_back_where_nothing_is_whole(saved: Path) -> None:
 def test_a_copy_that_fails_is_told_and_tried_again(home: Path, tmp_path: Path, drive: Path) -> None:
     run = launch(name="refused")
     run.wait(updates=3, timeout_s=240)
+    shutil.rmtree(drive / "refused", ignore_errors=True)  # its claim
     (drive / "refused").write_bytes(b"")  # a file where the folder has to be
     frames = run.checkpoint().frames
     eventually(lambda: "was not copied" in " ".join(run.events["message"]))
