@@ -45,20 +45,17 @@ def usage(parser: argparse.ArgumentParser) -> str:
     return re.sub(r"\s+", " ", parser.format_usage().removeprefix("usage: ")).strip()
 
 
-def fields(group: argparse._ArgumentGroup) -> list[str]:
-    """The options of a group that are fields of a run, which have a page of their own."""
-    return [action.option_strings[0] for action in group._group_actions if action.option_strings
-            and action.dest in FIELDS and action.help is not argparse.SUPPRESS]
+def is_field(action: argparse.Action) -> bool:
+    """Whether it is an option that is a field of a run: those have a page of their own."""
+    return bool(action.option_strings) and action.dest in FIELDS and action.help is not argparse.SUPPRESS
 
 
 def rows(group: argparse._ArgumentGroup, parser: argparse.ArgumentParser) -> list[str]:
     """A line of a table for each other argument of a group."""
     lines = []
-    formatter, known = parser._get_formatter(), fields(group)
+    formatter = parser._get_formatter()
     for action in group._group_actions:
-        if action.help is argparse.SUPPRESS or isinstance(action, argparse._HelpAction):
-            continue
-        if action.option_strings and action.option_strings[0] in known:
+        if action.help is argparse.SUPPRESS or isinstance(action, argparse._HelpAction) or is_field(action):
             continue
         invocation = formatter._format_action_invocation(action)
         lines.append(f"| `{cell(invocation)}` | {cell(formatter._expand_help(action) if action.help else '')} |")
@@ -81,7 +78,7 @@ def section(name: str, help: str, parser: argparse.ArgumentParser, shown: dict[t
                           f"[workbench {before}](#workbench-{before})." if title in ("arguments", "options") else
                           f"Options under *{title}*: as of [workbench {before}](#workbench-{before})."]
     found = [f"| {group.title} | {', '.join(f'`{one}`' for one in options)} |" for group in parser._action_groups
-             if (options := fields(group))]
+             if (options := [action.option_strings[0] for action in group._group_actions if is_field(action)])]
     before = shown.setdefault(("fields", *found), name)
     if found and before != name:
         return [*lines, "", f"[Fields](fields.md) of the run: those of [workbench {before}](#workbench-{before})."]

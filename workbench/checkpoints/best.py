@@ -66,7 +66,6 @@ def best(checkpoints: Sequence[Checkpoint]) -> Checkpoint | None:
 
 def is_collapsed(checkpoint: Checkpoint, status: RunStatus) -> bool:
     """Whether it was written when its run, of that status, had collapsed already: nothing is rescued with it."""
-    judged = standing(checkpoint)
-    if checkpoint.frames <= (status.best_mean_frames or 0):
-        return False
-    return status.collapsed and judged is not None and judged.by == status.judged_by and is_lost(status, judged.mean)
+    judged, is_later = standing(checkpoint), checkpoint.frames > (status.best_mean_frames or 0)
+    return (status.collapsed and is_later and judged is not None and judged.by == status.judged_by
+            and is_lost(status, judged.mean))

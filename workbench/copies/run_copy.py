@@ -101,8 +101,7 @@ def write(run: RunDirectory, target: Path, found: Sequence[Checkpoint]) -> None:
 def check_own(target: Path) -> None:
     """Raises StorageFailed where writing to the copy would write somewhere else, or into a run that lives in it."""
     if target.is_symlink():
-        raise StorageFailed(f"{target} is a link to {os.readlink(target)}. Nothing is written through it: move there "
-                            "what it leads to, or delete it.")
+        raise files.is_linked(target)
     files.check_unlinked(target)
     if lock.is_alive(RunDirectory(target)):
         raise StorageFailed(f"a run lives in {target}, which is the place of a copy. Stop it: "

@@ -87,6 +87,12 @@ def to_append(path: Path) -> BufferedWriter:
     return os.fdopen(descriptor, "ab")
 
 
+def is_linked(path: Path) -> StorageFailed:
+    """The error for a link in the place of what is written."""
+    return StorageFailed(f"{path} is a link to {os.readlink(path)}. Nothing is written through it: move there what it "
+                         "leads to, or delete it.")
+
+
 def check_unlinked(folder: Path) -> None:
     """Called before a program writes there. Raises StorageFailed if an entry of it, or of one of its folders, is a
     link, or a file in it or in its logs has another name elsewhere: a write would change another place. Also if a
@@ -94,8 +100,7 @@ def check_unlinked(folder: Path) -> None:
     try:
         for path, status in _entries(folder):
             if stat.S_ISLNK(status.st_mode):
-                raise StorageFailed(f"{path} is a link to {os.readlink(path)}. Nothing is written through it: move "
-                                    "there what it leads to, or delete it.")
+                raise is_linked(path)
             own, beside = shlex.quote(str(path)), shlex.quote(f"{path}.own")
             is_plain, is_folder = stat.S_ISREG(status.st_mode), stat.S_ISDIR(status.st_mode)
             if path.parent.name in (folder.name, "logs") and is_plain and status.st_nlink > 1:

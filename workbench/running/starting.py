@@ -263,12 +263,13 @@ def created(
         if folder == rundir.home() / "runs":
             raise InvalidInput(f"storage={url!r} is the folder of the runs themselves. Give a copy a place of its own.")
         check_writable(folder, "Give another storage=..., or make it writable.")
-    stored = Storage(url).names() if url else []
+    storage = Storage(url) if url else None
+    stored = storage.names() if storage else []
     for candidate in (f"{stem}-{number}" for number in count(1)) if name is None else (name,):
         try:
             check_name(candidate)
             place.check_name(candidate)
-            if candidate in stored and (why := "it is there" if name is None else Storage(url).taken(name)):
+            if storage and candidate in stored and (why := "it is there" if name is None else storage.taken(name)):
                 raise RunExists(f"{why}; or choose another name.")  # its machine may have ended
             lock.check_left(RunDirectory(rundir.home() / "runs" / candidate))
             return rundir.create(candidate, record, code=code, prepare=prepare)
