@@ -3,8 +3,9 @@
     python benchmarks/learner_threads.py [--rounds 3] [--seconds 10] [--cases cartpole,pong]
                                          [--arms 1,2] [--bare] [--write]
 
-Arms take turns: one thread, two threads, and two threads that sleep instead of spinning while they wait for each other
-(OMP_WAIT_POLICY=PASSIVE). What else the machine did is told beside: a second thread needs a core that is idle. --bare:
+Arms take turns: one thread, two threads, and two threads that sleep at once instead of spinning for 0.1 ms while they
+wait for each other (OMP_WAIT_POLICY=PASSIVE); `spinning` has libgomp's own 300,000 turns, which runs had until
+2026-11-29. What else the machine did is told beside: a second thread needs a core that is idle. --bare:
 no run, but updates on noise in one process, where one thread and two take turns update by update.
 """
 
@@ -30,9 +31,11 @@ TITLE = "# Threads of training on a CPU\n\n"
 CASES: dict[str, dict[str, Any]] = {
     "cartpole": {"environment": "CartPole-v1", "batch_size": 32},
     "pong": {"environment": "ALE/Pong-v5"},
+    "pong-ppo": {"environment": "ALE/Pong-v5", "algorithm": "ppo"},
     "pong-deep": {"environment": "ALE/Pong-v5", "network": "impala-deep"},
 }
-ARMS = {"1": (1, ""), "2": (2, ""), "2 passive": (2, "PASSIVE")}
+ARMS = {"1": (1, {}), "2": (2, {}), "2 passive": (2, {"OMP_WAIT_POLICY": "PASSIVE"}),
+        "2 spinning": (2, {"GOMP_SPINCOUNT": "300000"})}
 WARM_UP_UPDATES = 10
 
 
@@ -54,11 +57,10 @@ class Measured(NamedTuple):
 
 def measure(case: str, arm: str, seconds: float) -> Measured:
     """Launch, warm up, and look at both ends of `seconds`."""
-    threads, policy = ARMS[arm]
-    os.environ.pop("OMP_NUM_THREADS", None)  # a kernel has none
-    os.environ.pop("OMP_WAIT_POLICY", None)
-    if policy:
-        os.environ["OMP_WAIT_POLICY"] = policy
+    threads, variables = ARMS[arm]
+    for name in ("OMP_NUM_THREADS", "OMP_WAIT_POLICY", "GOMP_SPINCOUNT"):  # a kernel has none
+        os.environ.pop(name, None)
+    os.environ.update(variables)
     with private_home():
         run = wb.launch(**CASES[case], learner_threads=threads, actors=2, envs_per_actor=16, total_frames=10**9,
                         warmup_updates=0, progress=False)

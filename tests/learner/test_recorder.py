@@ -1,15 +1,11 @@
 """Shares of time, speeds, and the sentence that is made of them."""
 
-import os
 import time
 from types import SimpleNamespace
 
 import numpy as np
-import psutil
 import pytest
 
-from workbench.config import hardware
-from workbench.learner.devices.idle_cores import IdleCores
 from workbench.learner.metrics.learner_report import LearnerReport, Rates, histogram, lag_summary
 from workbench.learner.metrics.meters import Meters
 from workbench.learner.metrics.recorder import EpisodeLog, compiler, hint, latencies, memory, shares
@@ -84,29 +80,16 @@ def test_no_end_of_an_episode_is_said_after_the_longest_game_of_atari():
     assert said.startswith("no episode has ended in 27,000 steps of each environment") and "TimeLimit" in said
 
 
-@pytest.mark.parametrize(("on_cpu", "parameters", "idle_cores", "says", "keeps_silent_of"), [
-    (True, 10**6, 0.6, "a GPU or a smaller network would help most", "learner_threads"),
-    (True, 10**6, 1.3, "would help most; 1.3 cores are idle: learner_threads=3 may help", "batch_size"),
-    (False, 10**6, 1.3, "a larger batch_size or a smaller network would help most", "learner_threads"),
-    (True, 9155, 0.6, "the time: a larger batch_size would help most", "GPU"),
-    (False, 9155, 0.6, "the time: a larger batch_size would help most", "network"),
+@pytest.mark.parametrize(("on_cpu", "parameters", "says", "keeps_silent_of"), [
+    (True, 10**6, "a GPU or a smaller network would help most", "batch_size"),
+    (False, 10**6, "a larger batch_size or a smaller network would help most", "GPU"),
+    (True, 9155, "the time: a larger batch_size would help most", "GPU"),
+    (False, 9155, "the time: a larger batch_size would help most", "network"),
 ])
-def test_only_what_may_help_is_named(on_cpu, parameters, idle_cores, says, keeps_silent_of):
-    """A thread where a core is idle for it, a GPU for a network that is large enough."""
-    said = hint({**QUIET, "training": 0.95}, on_cpu=on_cpu, parameters=parameters, idle_cores=idle_cores, threads=2)
+def test_only_what_may_help_is_named(on_cpu, parameters, says, keeps_silent_of):
+    """A GPU for a network that is large enough."""
+    said = hint({**QUIET, "training": 0.95}, on_cpu=on_cpu, parameters=parameters)
     assert says in said and keeps_silent_of not in said
-
-
-def test_idle_cores_are_those_that_may_be_used_and_known_after_half_a_minute(monkeypatch):
-    monkeypatch.setattr(os, "sched_getaffinity", lambda _: {0, 2})
-    monkeypatch.setattr(hardware, "cores", lambda: 2)
-    monkeypatch.setattr(psutil, "cpu_percent", lambda percpu: [30.0, 0.0, 90.0, 0.0])
-    looking = IdleCores()
-    seen = [looking.sample() for _ in range(31)]
-    assert seen[:29] == [0.0] * 29 and seen[29:] == pytest.approx([0.8, 0.8])
-    monkeypatch.setattr(hardware, "cores", lambda: 1)
-    bounded = IdleCores()
-    assert [bounded.sample() for _ in range(31)] == [0.0] * 31
 
 
 def test_the_clock_stands_still_while_paused():

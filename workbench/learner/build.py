@@ -29,6 +29,7 @@ from workbench.learner.run_state import Parts, RunState
 from workbench.learner.training import checkpointing
 from workbench.learner.training.checkpointing import Counters
 from workbench.learner.training.restoring import Restoring
+from workbench.learner.training.threads import Threads
 from workbench.learner.training.trainer import Trainer
 from workbench.metrics.writer import Episode
 from workbench.policies import check_algorithm, frozen_opponent, roles
@@ -63,11 +64,10 @@ class Builder:
         state, learners, spec, config = self._state, self._learners, self._spec, self._state.config
         check_same_environment(EnvironmentSpec.from_json(learners.from_leader(spec.to_json())), spec)
         roles.check(config, spec)
-        threads = chosen.training_threads(config.learner_threads, cores=hardware.cores(), learners=learners.here)
-        torch.set_num_threads(threads)
         torch.manual_seed(config.seed)
         factory = load_factory(self._run.code / "network.pkl")
         device = choose(config, spec, own_network=factory is not None, compiled=self._run.compiled)
+        threads = self._threads(device)
         trainer = self._trainer(device, factory)
         layout, recorded = self._layout(trainer), self._demonstrations()
         experience = batch_source.build(
@@ -101,6 +101,15 @@ class Builder:
             checkpointing.groups_of(trainer, generator)  # the first checkpoint would compile it
         name = config.network or (OWN_NETWORK if factory else "default")
         return Parts(spec, device, threads, name, trainer, experience, policy, inference), counters
+
+    def _threads(self, device: Device) -> Threads:
+        """Those of training: another number is tried where nobody gave one and no other learner depends on it."""
+        config, here, cores = self._state.config, self._learners.here, hardware.cores()
+        tries = device.kind == "cpu" and self._learners.size == 1 and not (
+            config.learner_threads or config.exact_resume_updates)
+        return Threads(chosen.training_threads(config.learner_threads, cores=cores, learners=here),
+                       most=cores if tries else 0,
+                       tell=lambda sentence: self._log.event("threads", sentence, progress=self._state.progress))
 
     def _trainer(self, device: Device, factory: Factory | None) -> Trainer:
         """The trainer of the run's network and algorithm, on the device."""

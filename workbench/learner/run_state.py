@@ -16,6 +16,7 @@ from workbench.learner.inference.batcher import Batcher
 from workbench.learner.inference.inference import Inference
 from workbench.learner.inference.published_weights import PublishedPolicy
 from workbench.learner.training.data_parallel import Learners
+from workbench.learner.training.threads import Threads
 from workbench.learner.training.trainer import Trainer
 from workbench.metrics import Progress
 from workbench.replay.experience import Experience
@@ -35,7 +36,7 @@ class Parts:
 
     spec: EnvironmentSpec
     device: Device
-    threads: int
+    threads: Threads
     network_name: str
     trainer: Trainer
     experience: Experience

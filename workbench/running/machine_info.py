@@ -89,7 +89,7 @@ def machine() -> Machine:
 
 
 _WHY = {
-    "learner_threads": "on a CPU, half of the cores train; the others step environments and infer",
+    "learner_threads": "on a CPU, half of the cores train at first; a run tries others, where training is faster by it",
     "actors": "the same on every machine; an actor fills a core at most",
 }
 

@@ -13,7 +13,6 @@ import numpy as np
 import psutil
 
 from workbench.errors import WorkbenchError
-from workbench.learner.devices.idle_cores import IdleCores
 from workbench.learner.disk_guard import METRICS, PLACE, DiskGuard
 from workbench.learner.metrics.learner_report import (
     Activity,
@@ -43,7 +42,6 @@ _ASK_S = 2.0  # for another learner's answer
 _SILENT_S = 5.0
 _MOST_UNSENT = 100_000  # episodes, the same number as may wait for a disk
 _RECALLED = 4  # times as many rows are looked at as episodes are recalled: a restore may have left some behind
-_WHOLE_CORE = 0.9  # of idle cores; with less, another thread would slow actors and inference
 _FULL = 0.9  # of `batch_fill`
 _LEAST_SHARE = 0.005  # of the time: 0% as written
 _LARGE = 100_000  # parameters of a network whose arithmetic, and not Python's time around it, is what an update takes
@@ -140,11 +138,8 @@ def shares(sums: Sums, *, elapsed_s: float, actors: int, groups: int, learners: 
     return {name: min(1.0, sums.total(name) / (elapsed_s * max(number, 1))) for name, number in whose.items()}
 
 
-def hint(
-    parts: Mapping[str, float], *, on_cpu: bool, parameters: int, idle_cores: float = 0.0, threads: int = 1,
-    batches_bounded: bool = False,
-) -> str:
-    """A sentence about the bottleneck and what may help; it suggests another thread only if a core is idle.
+def hint(parts: Mapping[str, float], *, on_cpu: bool, parameters: int, batches_bounded: bool = False) -> str:
+    """A sentence about the bottleneck and what may help.
 
     Args:
         parameters: of the network; a GPU computes a small one no sooner than a CPU.
@@ -154,9 +149,7 @@ def hint(
     if limiting == "training":
         large = parameters >= _LARGE
         remedy = ("a GPU" if on_cpu and large else "a larger batch_size") + " or a smaller network" * large
-        room = f"; {idle_cores:.1f} cores are idle: learner_threads={threads + 1} may help"
-        return (f"training {parts['training']:.0%} of the time: {remedy} would help most"
-                f"{room if on_cpu and idle_cores >= _WHOLE_CORE else ''}")
+        return f"training {parts['training']:.0%} of the time: {remedy} would help most"
     if limiting == "environments":
         return f"waiting for environments {parts['training_wait']:.0%} of the time: more actors or cores would help"
     if limiting == "inference":
@@ -255,7 +248,7 @@ class Recorder:
         self.episodes.recall(MetricsReader(self._run.metrics))
         self._report, self._state = report, state
         self._peers = [OtherLearner(self._run, rank) for rank in range(1, state.config.learners)]
-        self._rates, self._steady_rates, self._idle_cores = Rates(), Rates(_STEADY_S), IdleCores()
+        self._rates, self._steady_rates = Rates(), Rates(_STEADY_S)
         self._record()
 
     @property
@@ -335,15 +328,15 @@ class Recorder:
         self.status = LearnerStatus(
             **numbers, time_s=progress.time_s, replay_unrolls=unrolls, replay_capacity=capacity,
             policy_lag=scalars.get("policy_lag_mean"), learning_rate=scalars["learning_rate"],
-            device=learner.device.kind, precision=learner.device.precision, learner_threads=learner.threads,
+            device=learner.device.kind, precision=learner.device.precision, learner_threads=learner.threads.count,
             compiler=compiler(scalars, learner.device.matrices),
             actors=parts_from_json(ActorStatus, activity.actors), bottleneck=parts,
             warning=self.commit(),
             hint=without_end(
                 steps=progress.steps, episodes=episodes["episodes"], environments=state.config.environments()
             ) or hint(
-                parts, on_cpu=learner.device.kind == "cpu", idle_cores=self._idle_cores.sample(),
-                parameters=sum(one.numel() for one in learner.trainer.network.parameters()), threads=learner.threads,
+                parts, on_cpu=learner.device.kind == "cpu",
+                parameters=sum(one.numel() for one in learner.trainer.network.parameters()),
                 batches_bounded=scalars.get("batch_fill", 0.0) > _FULL and state.max_batch < state.environments),
         )
 

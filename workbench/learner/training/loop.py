@@ -57,6 +57,7 @@ class TrainingLoop:
         """Make one update if all learners have a batch."""
         if self._state.stands_still:
             self._commands.wait(POLL_S)
+            self._parts.threads.interrupted()
         elif self._draw is None:
             self._draw = self._next_draw()
         draw = self._draw
@@ -65,6 +66,7 @@ class TrainingLoop:
         if self._orders.meet(ready, log_largest=log_largest) and draw is not None:
             self._draw = None
             self._update(draw)
+            self._parts.threads.updated()
 
     def _next_draw(self) -> Batch | None:
         try:

@@ -22,6 +22,9 @@ _OLD = _LIBC is None or tuple(map(int, _LIBC.split()[-1].split(".")[:2])) < (2, 
 # glibc asks Linux for pages of 2 MiB from 2.35 on: fewer addresses are looked up, and an update takes 0.7 to 0.87.
 MEMORY = {"MALLOC_MMAP_THRESHOLD_": str(2**25 if _OLD else 2**30), "MALLOC_TRIM_THRESHOLD_": str(2**31),
           "GLIBC_TUNABLES": "glibc.malloc.hugetlb=1"}
+# Threads of an update spin while they wait for each other: 3,000 turns (0.1 ms), and not libgomp's 300,000, since
+# actors and inference want their cores.
+_WAITING = {"GOMP_SPINCOUNT": "3000"}
 _THREAD_VARIABLES = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMEXPR_NUM_THREADS")
 
 
@@ -88,5 +91,7 @@ class ThisMachine:
 def variables(threads: int) -> dict[str, str]:
     """Environment variables of a run's process that computes with `threads` threads; 0: as many as it chooses."""
     bounds = dict.fromkeys(_THREAD_VARIABLES, str(threads)) if threads else {}
-    usual = {**MEMORY, "PYTHONFAULTHANDLER": "1"}  # a crash of native code leaves its Python lines in the log
+    waiting = {} if "OMP_WAIT_POLICY" in os.environ else _WAITING
+    usual = {**MEMORY, **waiting,
+             "PYTHONFAULTHANDLER": "1"}  # a crash of native code leaves its Python lines in the log
     return {**{name: os.environ.get(name, value) for name, value in usual.items()}, **bounds}
