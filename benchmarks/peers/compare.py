@@ -108,7 +108,7 @@ def best_of(name: str, candidate: Candidate, given: argparse.Namespace) -> tuple
             found = measured(name, setting, seconds=given.choose_seconds, folder=given.folder,
                              warm_up_updates=min(CHOICE_WARM_UP, given.warm_up_updates))
             rates.append((rate := found["steps_per_second"], setting))
-            lines.append(f"| {candidate.title} | {words(setting)} | {rate:,.0f} |")
+            lines.append(f"| {candidate.title} | {words(setting)} | {rate:,.0f} in {given.choose_seconds:g} s |")
         except Failed as error:
             lines.append(f"| {candidate.title} | {words(setting)} | {error} |")
         print(f"{name}: {lines[-1]}", file=sys.stderr, flush=True)
@@ -186,7 +186,7 @@ def report(results: dict[str, list[dict[str, Any]]], chosen: dict[str, Setting],
     empty = " | " * 8
     failures = [f"| {EVERYONE[name].title}{empty}{error} |" for name, error in errors.items()]
     counters = [f"- {EVERYONE[name].title}: {found[0]['counter']}" for name, found in whole.items()]
-    settings = ["", f"Settings tried, {given.choose_seconds:g} s each; the best of each was taken:", "",
+    settings = ["", "Settings tried; the best of each was taken:", "",
                 "| | setting | steps/s |", "|---|---|---|", *tried] if tried else []
     return "\n".join([
         f"`{command(given)}`", "",
@@ -203,7 +203,7 @@ def command(given: argparse.Namespace) -> str:
     peers = f" --peers {' '.join(given.peers)}" if given.peers != list(PEERS) else ""
     warm_up = f" --warm-up-updates {given.warm_up_updates}" if given.warm_up_updates != WARM_UP_UPDATES else ""
     return (f"python benchmarks/peers/compare.py --rounds {given.rounds} --seconds {given.seconds:g} "
-            f"--choose-seconds {given.choose_seconds:g}{warm_up}{peers}")
+            f"--choose-seconds {given.choose_seconds:g}{warm_up}{peers}{' --chosen' * given.chosen}")
 
 
 def arguments(words: list[str] | None = None) -> argparse.Namespace:

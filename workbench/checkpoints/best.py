@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from workbench.checkpoints.checkpoint import Checkpoint, is_number
+from workbench.errors import CheckpointCorrupt
 from workbench.metrics.collapse import LEAST_EPISODES, is_lost
 from workbench.metrics.status import JUDGED, RunStatus
 from workbench.metrics.status_facts import FACTS, exact
@@ -62,6 +63,18 @@ def best(checkpoints: Sequence[Checkpoint]) -> Checkpoint | None:
     pairs = [(checkpoint, judged) for checkpoint in checkpoints if (judged := standing(checkpoint)) is not None]
     same = [(checkpoint, judged.mean) for checkpoint, judged in pairs if judged.by == pairs[-1][1].by]
     return max(same, key=lambda pair: pair[1])[0] if same else None
+
+
+def best_good(checkpoints: Sequence[Checkpoint]) -> Checkpoint | None:
+    """The best one whose files are all as written; its replay is not checked."""
+    candidates = list(checkpoints)
+    while (found := best(candidates)) is not None:
+        try:
+            found.verify(replay=False)
+            return found
+        except CheckpointCorrupt:
+            candidates.remove(found)
+    return None
 
 
 def is_collapsed(checkpoint: Checkpoint, status: RunStatus) -> bool:

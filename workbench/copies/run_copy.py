@@ -68,15 +68,14 @@ def copy(run: RunDirectory, folder: Path, found: Sequence[Checkpoint] | None = N
 
 
 def to_copy(run: RunDirectory) -> list[Checkpoint]:
-    """The newest good checkpoint of a run; before it the best one, if that is another and whole."""
+    """The newest good checkpoint of a run; before it the best good one, if that is another."""
     newest, _ = checkpoints.newest_good(run.checkpoints, replay=False)
-    best = checkpoints.best(checkpoints.every(run.checkpoints))
-    if newest is None or best is None or best == newest:
-        return [newest] if newest else []
-    with suppress(CheckpointCorrupt):
-        best.verify(replay=False)
-        return [best, newest]
-    return [newest]
+    return [] if newest is None else _with_best(newest, run)
+
+
+def _with_best(newest: Checkpoint, run: RunDirectory) -> list[Checkpoint]:
+    best = checkpoints.best_good(checkpoints.every(run.checkpoints))
+    return [newest] if best is None or best == newest else [best, newest]
 
 
 def write(run: RunDirectory, target: Path, found: Sequence[Checkpoint]) -> None:
@@ -296,11 +295,8 @@ def restored(name: str, folder: str | Path | None = None, *, trust_code: bool = 
     record |= {"supervisor_pid": None, "mirrored": now, "holders": marks}
 
     def fill(run: RunDirectory) -> None:
-        best = checkpoints.best(checkpoints.every(source.checkpoints))
-        if best is not None and best != newest:
-            with suppress(CheckpointCorrupt):  # it did not arrive whole; the run goes on without it
-                checkpoints.copy(best, run.checkpoints, without=["replay"])
-        checkpoints.copy(newest, run.checkpoints, without=["replay"])
+        for checkpoint in _with_best(newest, source):
+            checkpoints.copy(checkpoint, run.checkpoints, without=["replay"])
         _copy_demonstrations(source, run)
         _restore_metrics(source.metrics, run.metrics)
         _restore_opponent(source, run, opponent_code)

@@ -12,7 +12,7 @@ from workbench import checkpoints, rundir
 from workbench.checkpoints import Checkpoint
 from workbench.checkpoints.checkpoint import META
 from workbench.config import REPLAY_S
-from workbench.errors import CheckpointCorrupt, InvalidInput
+from workbench.errors import InvalidInput
 from workbench.rundir import OfRun, RunDirectory, around, lock, sealed
 from workbench.rundir.files import check_unlinked
 from workbench.running import waiting
@@ -70,7 +70,8 @@ def to_play(source: Checkpoint | OfRun | str | Path, *, trust_code: bool) -> Che
 
 def _stands_for(run: RunDirectory) -> Checkpoint:
     """The checkpoint that a run stands for, which is said to the caller."""
-    if stored_status(checked(run)).collapsed and (best := best_checkpoint(run)) is not None:
+    best = checkpoints.best_good(checkpoints.every(run.checkpoints)) if stored_status(checked(run)).collapsed else None
+    if best is not None:
         notify(f"Taking the best checkpoint of {run.name}, at {best.frames:,} frames ({checkpoints.standing(best)}): "
                f"its return has collapsed since. wb.attach({run.name!r}).checkpoints lists the others.")
         return best
@@ -80,18 +81,6 @@ def _stands_for(run: RunDirectory) -> Checkpoint:
         later = f" The run is at {status.frames:,} now; wb.attach({run.name!r}).checkpoint() makes a newer one."
     notify(f"Taking the last checkpoint of {run.name}, at {last.frames:,} frames.{later}")
     return last
-
-
-def best_checkpoint(run: RunDirectory) -> Checkpoint | None:
-    """The best of a run's good checkpoints (see `Run.best`); its replay is not checked."""
-    candidates = checkpoints.every(run.checkpoints)
-    while (best := checkpoints.best(candidates)) is not None:
-        try:
-            best.verify(replay=False)
-            return best
-        except CheckpointCorrupt:
-            candidates.remove(best)
-    return None
 
 
 def _newest_or_first(run: RunDirectory) -> Checkpoint:

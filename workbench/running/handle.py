@@ -32,7 +32,6 @@ from workbench.playing.watch import Watching
 from workbench.rundir import RunDirectory
 from workbench.running import deletion, remote, waiting
 from workbench.running.checkpoint_list import Checkpoints
-from workbench.running.choosing import best_checkpoint
 from workbench.running.connection import COMMAND_S, Control, checked, stored_status
 from workbench.running.fork import forked
 from workbench.running.progress import notify
@@ -160,7 +159,7 @@ class Run(NamesNearest):
         The mean is that of the last episodes (`status`), of 20 at least, when it was written: of environments that
         evaluate, if any do; of scores, where there are any. Pruning keeps this checkpoint.
         """
-        return best_checkpoint(checked(self._directory))
+        return checkpoints.best_good(self.checkpoints)
 
     @property
     def rollouts(self) -> list[Rollout]:

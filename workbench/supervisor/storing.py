@@ -62,6 +62,8 @@ class StoredCopy:
     ) -> None:
         self._run, self._url, self._on_failure, self._record = run, url, on_failure, record
         self._told: dict[str, Any] = {"folder": f"{url}/{run.name}", "frames": None, "time": None, "error": ""}
+        self._copied: set[str] | None = None  # names of the checkpoints that are in storage; None: nothing, nor a claim
+        self._claim_at = math.inf
         self.ended = threading.Event()
         self._storage: Storage | None = None  # which knows what of its uploads broke off
         self._thread = threading.Thread(target=self._copy_on, name="storage", daemon=True)
@@ -81,22 +83,26 @@ class StoredCopy:
         """
         from workbench.copies import run_copy
 
-        folders: set[str] = set()
-        copied: set[str] | None = None
-        until, claim_at, ended, last = math.inf, math.inf, False, False
-        while not (ended and folders == copied) and not last:
-            if ended:
-                time.sleep(_EVERY_S)
-            ended = self.ended.wait(_EVERY_S)
-            now = time.monotonic()
-            if ended and until == math.inf:  # what had failed before is not waited for
-                until = now + (0.0 if self._told["error"] else _TRY_LAST_S)
-            folders, last = run_copy.folders(self._run), now + _EVERY_S > until
-            if (folders != copied or now > claim_at) and self._copies(last=last):
-                copied, claim_at = folders, math.inf if folders else now + _CLAIM_S
-        if self._storage is not None and not folders:
+        while not self.ended.wait(_EVERY_S):
+            self._is_copied()
+        until = time.monotonic() + (0.0 if self._told["error"] else _TRY_LAST_S)  # nobody waits for what failed before
+        while not self._is_copied(last=(last := time.monotonic() + _EVERY_S > until)) and not last:
+            time.sleep(_EVERY_S)
+        if self._storage is not None and not run_copy.folders(self._run):
             with suppress(StorageFailed):
                 self._storage.release(self._run)
+
+    def _is_copied(self, *, last: bool = False) -> bool:
+        """Whether storage has what there is now, which is copied if it has changed, or the name claimed again."""
+        from workbench.copies import run_copy
+
+        folders, now = run_copy.folders(self._run), time.monotonic()
+        if folders == self._copied and now <= self._claim_at:
+            return True
+        if self._copies(last=last):
+            self._copied, self._claim_at = folders, math.inf if folders else now + _CLAIM_S
+            return True
+        return False
 
     def _copies(self, *, last: bool) -> bool:
         """Whether the newest checkpoint is in storage now; if not, why is said once."""
