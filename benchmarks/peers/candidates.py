@@ -79,8 +79,10 @@ TORCHRL = (
 )
 
 OURS = {
-    "ours": Candidate("workbench, fastest correct mode", "workbench_pong", ({"precision": "auto"},), "V-trace"),
-    "ours-fp32": Candidate("workbench, fp32", "workbench_pong", ({"precision": "fp32"},), "V-trace"),
+    "ours": Candidate("workbench, fastest correct mode", "workbench_pong",
+                      _every(precision=("auto",), learner_threads=(1, 2)), "V-trace"),
+    "ours-fp32": Candidate("workbench, fp32", "workbench_pong",
+                          _every(precision=("fp32",), learner_threads=(1, 2)), "V-trace"),
 }
 PEERS = {
     "sample-factory": Candidate("Sample Factory", "sample_factory_pong", SAMPLE_FACTORY, "APPO (GAE)",

@@ -10,7 +10,7 @@ import torch
 
 from workbench.config import RunConfig
 from workbench.learner.training.keras_adam import KerasAdam
-from workbench.learner.training.trainer import fill_state, make_optimizer
+from workbench.learner.training.optimizers import fill_state, make_optimizer
 
 EPSILON, UPDATES = 1e-3, 50
 

@@ -18,7 +18,8 @@ from workbench.environment_spec import ActionSpec, EnvironmentSpec, NativeSpace
 from workbench.errors import NetworkFailed, ShapeMismatch
 from workbench.learner.devices.device import Device
 from workbench.learner.training import checkpointing
-from workbench.learner.training.trainer import Trainer, lay_out, make_optimizer
+from workbench.learner.training.optimizers import lay_out, make_optimizer
+from workbench.learner.training.trainer import Trainer
 from workbench.trajectory import Unroll
 
 SPEC = EnvironmentSpec("vector", (4,), "float32", 2)
@@ -230,7 +231,7 @@ def test_an_optimizer_loads_no_compiler():
     code = """
 import sys, torch
 from workbench.config import RunConfig
-from workbench.learner.training.trainer import make_optimizer
+from workbench.learner.training.optimizers import make_optimizer
 
 for name in ("adam", "rmsprop"):
     weight = torch.nn.Parameter(torch.zeros(2))

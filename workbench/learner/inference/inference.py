@@ -26,6 +26,7 @@ from workbench.learner.inference.discounted_returns import DiscountedReturns
 from workbench.learner.inference.environment_tables import EnvironmentTables, PlacedSteps
 from workbench.learner.inference.frame_table import FrameTable
 from workbench.learner.inference.opponent import Opponent
+from workbench.learner.inference.present_episodes import PresentEpisodes
 from workbench.learner.inference.published_weights import PublishedPolicy
 from workbench.learner.inference.wall_tap import WallTap
 from workbench.learner.inference.watch_tap import Tap, thought
@@ -35,7 +36,7 @@ from workbench.metrics.writer import Episode
 from workbench.policies.roles import RoleTable
 from workbench.replay.assembler import UnrollAssembler, grown
 from workbench.replay.queue import UnrollQueue
-from workbench.trajectory import ENDS, Array, Flags, StepBatch, Steps, Unroll
+from workbench.trajectory import Array, Flags, StepBatch, Steps, Unroll
 from workbench.wire.messages import GroupActions
 
 Forward = tuple[NetworkOutput, State, torch.Tensor, dict[str, torch.Tensor]]  # the last two: actions, behaviour
@@ -57,7 +58,7 @@ class Inference:
         self.tap, self.wall, self.flights = Tap(), WallTap(), FlightRecorder()
         self._config = config  # returns the present one
         self._algorithm, self._policy, self._assembler, self._queue = algorithm, policy, assembler, queue
-        self._device, self._meters, self._on_episode = device, meters, on_episode
+        self._device, self._meters = device, meters
         self._opponent, self._keeps_frames = opponent, frames is not None
         with policy.reading() as (network, _):
             self._tables = EnvironmentTables(network, spec, device=device, num_envs=num_envs, kept=frames)
@@ -65,9 +66,7 @@ class Inference:
         self._recorder = device.recorder(generator)
         self._run_ids = np.zeros(num_envs, np.int64)
         self._actions = distribution_of(spec.actions)
-        self._returns = np.zeros(num_envs, np.float64)
-        self._scores = np.zeros(num_envs, np.float64)  # all 0 if the environment has no score
-        self._lengths = np.zeros(num_envs, np.int64)
+        self._episodes = PresentEpisodes(num_envs, scored=spec.scored, on_end=on_episode)
         keeps = DISCOUNTED_RETURN in algorithm.behaviour_fields()
         self._discounted = DiscountedReturns(num_envs) if keeps else None
 
@@ -137,7 +136,7 @@ class Inference:
         if not acting.all():
             env_ids, batch = env_ids[acting], batch.only(acting)
         evaluating = self._roles.evaluating[env_ids]
-        self._count_episodes(env_ids, batch, evaluating)
+        self._episodes.count(env_ids, batch, evaluating)
         begins = self._assembler.begins(env_ids) & ~evaluating  # environments that evaluate make no unrolls
         with self._device.acting():
             steps, before, version = self._choose(env_ids, batch, evaluating, begins)
@@ -168,30 +167,12 @@ class Inference:
             return
         self._run_ids[env_ids] = request.run_id
         self._tables.forget(env_ids)
-        self._returns[env_ids] = 0
-        self._scores[env_ids] = 0
-        self._lengths[env_ids] = 0
+        self._episodes.forget(env_ids)
         if self._discounted is not None:
             self._discounted.forget(env_ids)
         self._assembler.reset(env_ids, request.run_id)
         if self._opponent is not None:
             self._opponent.begin_life(env_ids)
-
-    def _count_episodes(self, env_ids: Array, batch: StepBatch, evaluating: Array) -> None:
-        """Add to returns, scores and lengths. The first step after an episode's end carries the reward of its last."""
-        ended = batch.has(ENDS)
-        counted = ended | ~batch.start
-        self._returns[env_ids] += np.where(counted, batch.reward, 0.0)
-        if batch.score is not None:
-            self._scores[env_ids] += np.where(counted, batch.score, 0.0)
-        self._lengths[env_ids] += counted
-        for env_id, evaluates in zip(env_ids[ended].tolist(), evaluating[ended].tolist(), strict=True):
-            kind, score = "evaluation" if evaluates else "training", float(self._scores[env_id])
-            self._on_episode(Episode(kind, env_id, float(self._returns[env_id]), int(self._lengths[env_id]),
-                                     score if self.spec.scored else None))
-        self._returns[env_ids[ended]] = 0
-        self._scores[env_ids[ended]] = 0
-        self._lengths[env_ids[ended]] = 0
 
     def _choose(
         self, env_ids: Array, batch: StepBatch, evaluating: Array, begins: Array
@@ -237,10 +218,11 @@ class Inference:
             output = type(output)(*(tensor.cpu() for tensor in output))  # on XLA each row would be a graph
             self._show(env_ids, batch, environment_actions, output, tuple(part.cpu() for part in state), version)
         if due := self.wall.due(env_ids):
+            shown = env_ids[due]
             self.wall.record(
-                env_ids[due].tolist(), observations=batch.observation[due], returns=self._returns[env_ids[due]],
+                shown.tolist(), observations=batch.observation[due],
                 actions=self._actions.to_environment(torch.from_numpy(steps.action[due])).numpy(),
-                lengths=self._lengths[env_ids[due]])
+                returns=self._episodes.returns[shown], lengths=self._episodes.lengths[shown])
         return steps, first, version
 
     def _recorded_forward(self, network: nn.Module, steps: PlacedSteps, roles: Roles) -> Forward:
@@ -284,7 +266,7 @@ class Inference:
             self.tap.record(
                 env_id, observation=batch.observation[row].copy(), reward=float(batch.reward[row]),
                 flags=int(batch.flags[row]), action=actions[row].copy(), policy_version=version,
-                episode_return=float(self._returns[env_id]), episode_step=int(self._lengths[env_id]),
+                episode_return=float(self._episodes.returns[env_id]), episode_step=int(self._episodes.lengths[env_id]),
                 **thought(output, state, row, algorithm=self._algorithm, config=self._config().hyperparameters),
             )
 
@@ -300,8 +282,8 @@ class Inference:
         more = num_envs - len(self._run_ids)
         if more <= 0:
             return
-        for name in ("_run_ids", "_returns", "_scores", "_lengths"):
-            setattr(self, name, grown(getattr(self, name), more))
+        self._run_ids = grown(self._run_ids, more)
+        self._episodes.resize(num_envs)
         if self._discounted is not None:
             self._discounted.resize(num_envs)
         self._tables.resize(num_envs)

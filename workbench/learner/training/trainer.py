@@ -6,7 +6,6 @@ and the host learns of it two updates later: so the host never waits for the upd
 
 from __future__ import annotations
 
-import inspect
 import math
 import threading
 from collections import deque
@@ -26,79 +25,13 @@ from workbench.algorithms.own_code import is_own, own_code
 from workbench.algorithms.rate_factors import RateFactors
 from workbench.learner.devices.device import Device
 from workbench.learner.training.data_parallel import Alone, Group, Learners, is_loss
-from workbench.learner.training.keras_adam import KerasAdam
+from workbench.learner.training.optimizers import fill_state, lay_out, make_optimizer
 from workbench.networks.normalization import Observed
 from workbench.trajectory import Array
 
 MAX_BAD_UPDATES = 10  # in a row; then the run pauses
 _FINITE = "finite"  # the sum that counts the updates that a device which runs ahead did not skip
 LAG_UPDATES = 2  # by which the host checks updates later than a device that runs ahead makes them
-
-
-def _without_compiler(optimizer: type[torch.optim.Optimizer]) -> Any:
-    """The class without the wrappers that keep torch's compiler out of its methods. They import the compiler, which
-    costs a second of processor time and 70 MB in a process that compiles nothing."""
-    names = ("add_param_group", "zero_grad", "state_dict", "load_state_dict")
-    methods = {name: inspect.unwrap(getattr(optimizer, name)) for name in names}
-    return type(optimizer.__name__, (optimizer,), {**methods, "step": torch.no_grad()(inspect.unwrap(optimizer.step))})
-
-
-def make_optimizer(
-    parameters: list[list[nn.Parameter]], config: Any, *, foreach: bool = True, fused: bool = False,
-    capturable: bool = False,
-) -> torch.optim.Optimizer:
-    """The optimizer that the hyperparameters name, of groups of parameters; `capturable`: its step is the same graph
-    every time."""
-    how: dict[str, Any] = {"foreach": foreach}
-    if config.optimizer == "rmsprop":
-        specific = {"alpha": config.rmsprop_decay, "eps": config.rmsprop_epsilon, "momentum": config.rmsprop_momentum}
-        kind: type[torch.optim.Optimizer] = torch.optim.RMSprop
-    else:
-        specific = {"betas": (config.adam_beta1, config.adam_beta2), "eps": config.adam_epsilon}
-        kind, how = torch.optim.Adam, {"fused": True} if fused else how
-        if config.adam_epsilon_form == "keras":
-            kind, how, capturable = KerasAdam, {}, True
-    optimizer: torch.optim.Optimizer = _without_compiler(kind)(
-        [{"params": group} for group in parameters], lr=config.learning_rate, capturable=capturable, **how, **specific)
-    if _is_fused(optimizer):
-        optimizer.register_load_state_dict_post_hook(_lay_out_moments)
-    return optimizer
-
-
-def lay_out(optimizer: torch.optim.Optimizer) -> None:
-    """Give the gradients of a fused step the layout in memory of their parameter: it pairs values by their place."""
-    if _is_fused(optimizer):
-        for parameter in _parameters(optimizer):
-            if parameter.grad is not None and parameter.grad.stride() != parameter.stride():
-                parameter.grad = torch.empty_like(parameter).copy_(parameter.grad)
-
-
-def _lay_out_moments(optimizer: torch.optim.Optimizer) -> None:
-    """As `lay_out` for moments: an optimizer creates them so, and a checkpoint has them contiguous."""
-    for parameter in _parameters(optimizer):
-        state = optimizer.state.get(parameter, {})
-        for name, value in state.items():
-            if value.shape == parameter.shape:
-                state[name] = torch.empty_like(parameter).copy_(value)
-
-
-def _is_fused(optimizer: torch.optim.Optimizer) -> bool:
-    return bool(optimizer.defaults.get("fused"))
-
-
-def _parameters(optimizer: torch.optim.Optimizer) -> list[nn.Parameter]:
-    return [parameter for group in optimizer.param_groups for parameter in group["params"]]
-
-
-def fill_state(optimizer: torch.optim.Optimizer) -> None:
-    """Create an optimizer's state, which it otherwise creates in its first step: that would be a graph of its own."""
-    for parameter in _parameters(optimizer):
-        parameter.grad = torch.zeros_like(parameter)
-    optimizer.step()  # with gradients of zero: weights stay the same
-    optimizer.zero_grad(set_to_none=True)
-    for state in optimizer.state.values():
-        for value in state.values():
-            value.zero_()
 
 
 class Trainer:
