@@ -19,7 +19,7 @@ from workbench.config import RunConfig
 from workbench.errors import InvalidInput, StorageFailed
 from workbench.metrics import MetricsWriter, Progress
 from workbench.playing.evaluating import evaluation_log
-from workbench.running import starting
+from workbench.running import checking
 from workbench.running.card import curve as card_curve
 
 
@@ -37,7 +37,7 @@ def relaunched(code: str, monkeypatch: pytest.MonkeyPatch) -> tuple[RunConfig, l
             return lambda **given: done.append((name, given))
 
     def launch(environment: str, *, algorithm: str, preset: str | None = None, **fields: Any) -> Handle:
-        launched.append(starting.checked_config(environment, algorithm, None, preset, (), fields)[0])
+        launched.append(checking.checked_config(environment, algorithm, None, preset, (), fields)[0])
         return Handle()
 
     monkeypatch.setattr(wb, "launch", launch)

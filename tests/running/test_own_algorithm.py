@@ -17,7 +17,8 @@ from workbench.config.algorithms import only_class
 from workbench.config.own_algorithm import ARGUMENTS, check_described, config_class, described
 from workbench.errors import AlgorithmFailed, InvalidInput, NotLive, OutOfBounds, RunFailed, UnknownName, WrongType
 from workbench.playing.evaluating import evaluation_log
-from workbench.running.starting import check_name, checked_config, stem_for, with_algorithm
+from workbench.running.checking import checked_config, with_algorithm
+from workbench.running.starting import check_name, stem_for
 from workbench.widgets.panel import dashboard
 
 TAKEN = settings(RunConfig)

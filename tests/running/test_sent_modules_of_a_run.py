@@ -14,7 +14,7 @@ import workbench as wb
 from tests.conftest import SMALL, eventually, write_files
 from workbench.errors import AccessDenied
 from workbench.policies.player import load_policy
-from workbench.running import starting
+from workbench.running import checking
 
 START_S = 240.0
 
@@ -99,11 +99,11 @@ def test_a_launch_says_which_functions_were_edited_since_their_import(
     notebook: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     learning = importlib.import_module("corridor_learning")
-    starting.checked_config("CartPole-v1", learning.Learns, None, None, (), {})
+    checking.checked_config("CartPole-v1", learning.Learns, None, None, (), {})
     assert capsys.readouterr().out == ""
     file = notebook / "corridor_learning.py"
     file.write_text(file.read_text().replace("errors.square()", "errors.abs()"))
-    starting.checked_config("CartPole-v1", learning.Learns, None, None, (), {})
+    checking.checked_config("CartPole-v1", learning.Learns, None, None, (), {})
     said = capsys.readouterr().out
     assert said.startswith("corridor_learning.py was edited after it was imported here (Learns.loss), and the ")
 

@@ -13,7 +13,7 @@ import pytest
 import workbench as wb
 from tests.conftest import SMALL, eventually
 from workbench.errors import EnvironmentFailed, InvalidInput, UnknownName
-from workbench.running import starting
+from workbench.running import checking
 
 
 def short(env: gymnasium.Env) -> gymnasium.Env:
@@ -96,6 +96,6 @@ def test_a_wrapper_with_running_means_is_launched_with_a_word_on_where_they_are_
     wrappers = [partial(gymnasium.wrappers.NormalizeObservation, epsilon=1e-6), gymnasium.wrappers.NormalizeReward]
     for given, words in ((wrappers, "NormalizeObservation and NormalizeReward: each environment keeps running means"),
                          ([Doubled], "")):
-        starting.checked_config("CartPole-v1", "vtrace", None, None, given, {})
+        checking.checked_config("CartPole-v1", "vtrace", None, None, given, {})
         said = capsys.readouterr().out
         assert (words in said) if words else "running means" not in said

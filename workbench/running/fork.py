@@ -21,9 +21,10 @@ from workbench.metrics.status_facts import exact
 from workbench.replay import demonstration_file
 from workbench.rundir import RunDirectory, sealed
 from workbench.running import waiting
+from workbench.running.checking import moved_to, with_algorithm, with_opponent
 from workbench.running.choosing import chosen_checkpoint, newest_checkpoint, run_and_checkpoint
 from workbench.running.connection import Control, stored_status
-from workbench.running.starting import check_name, created, moved_to, new_record, with_algorithm, with_opponent
+from workbench.running.starting import check_name, created, new_record
 from workbench.supervisor import stopping_rules
 
 if TYPE_CHECKING:

@@ -31,11 +31,12 @@ from workbench.metrics.status import RunStatus
 from workbench.playing.watch import Watching
 from workbench.rundir import RunDirectory
 from workbench.running import deletion, remote, waiting
+from workbench.running.checking import moved_to
 from workbench.running.checkpoint_list import Checkpoints
 from workbench.running.connection import COMMAND_S, Control, checked, stored_status
 from workbench.running.fork import forked
 from workbench.running.progress import notify
-from workbench.running.starting import moved_to, started
+from workbench.running.starting import started
 from workbench.running.tuning import Hyperparameter, hyperparameters, undo
 from workbench.tables import Table, duration, plain
 

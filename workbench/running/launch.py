@@ -21,27 +21,29 @@ from workbench.metrics import MetricsReader, MetricsWriter, check_whole
 from workbench.rundir import RunDirectory, sealed
 from workbench.rundir.files import make_private, write_atomically
 from workbench.running import demonstrating, remote, waiting
+from workbench.running.checking import (
+    Factory,
+    check_goes_on,
+    check_parent,
+    checked_config,
+    moved_to,
+    with_algorithm,
+    with_changes,
+)
 from workbench.running.choosing import chosen_checkpoint
 from workbench.running.connection import Control, stored_status
 from workbench.running.deletion import END_S, trashed_if_refused
 from workbench.running.handle import Run, attach
 from workbench.running.progress import notify
 from workbench.running.starting import (
-    Factory,
     answers,
     begun,
-    check_goes_on,
     check_no_copy,
-    check_parent,
     check_storage,
-    checked_config,
     created,
-    moved_to,
     new_record,
     started,
     stem_for,
-    with_algorithm,
-    with_changes,
 )
 from workbench.wire import certificates
 

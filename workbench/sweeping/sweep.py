@@ -34,7 +34,7 @@ from workbench.errors import (
 )
 from workbench.metrics import meanings
 from workbench.playing.rollout import Rollout
-from workbench.running import choosing, demonstrating, starting
+from workbench.running import checking, choosing, demonstrating, starting
 from workbench.running.handle import Run
 from workbench.running.progress import notify
 from workbench.supervisor import stopping_rules
@@ -74,7 +74,7 @@ _COLUMNS: Columns = {
 
 @checked_arguments(environment="Give its name: wb.sweep('CartPole-v1', space={'learning_rate': (1e-4, 1e-2)}).")
 def sweep(
-    environment: str | starting.Factory,
+    environment: str | checking.Factory,
     *,
     space: Mapping[str, Any] | None = None,
     trials: int = 20,
@@ -88,7 +88,7 @@ def sweep(
     name: str | None = None,
     launcher: str = "local",
     address: str | None = None,
-    network: str | starting.Factory | None = None,
+    network: str | checking.Factory | None = None,
     preset: str | None = None,
     wrappers: Sequence[Wrapper] = (),
     checkpoint: Checkpoint | Run | str | Path | None = None,
@@ -127,7 +127,7 @@ def sweep(
     """
     network = network_of(algorithm, network)
     fields = {"device": os.environ.get(DEVICE_VARIABLE, "auto"), **fields, "launcher": launcher, "address": address}
-    config, code, preset_name = starting.checked_config(environment, algorithm, network, preset, wrappers, fields)
+    config, code, preset_name = checking.checked_config(environment, algorithm, network, preset, wrappers, fields)
     fixed = {*fields, *(["network"] if network is not None else [])}
     searched = checked_space(own_space(config, fixed) if space is None else space, config, fixed)
     method = _checked_method(

@@ -1,0 +1,201 @@
+"""Checks what a call of launching, resuming or forking asks for, in the caller's process, before any other starts."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Sequence
+from pathlib import Path
+from typing import Any
+
+from workbench import checkpoints, environments, launchers, rundir
+from workbench.config import RunConfig, check_network, check_network_maker, settings
+from workbench.config.own_algorithm import named_algorithm, near_misses, network_of, varied
+from workbench.config.settings import takes
+from workbench.copies import absolute
+from workbench.environments.adapters import code_by_value, edited_modules, sent_modules
+from workbench.environments.adapters.wrapping import Wrapped, Wrapper, checked_wrappers
+from workbench.environments.presets import NONE, preset_of, with_preset
+from workbench.errors import (
+    InvalidInput,
+    UnknownName,
+)
+from workbench.rundir import RunDirectory, around, sealed
+from workbench.running.choosing import chosen_checkpoint
+from workbench.running.connection import stored_status
+from workbench.running.progress import notify
+from workbench.supervisor import stopping_rules
+
+Factory = Callable[..., Any]
+
+
+def checked_config(
+    environment: str | Factory, algorithm: Any, network: str | Factory | None, preset: str | None,
+    wrappers: Sequence[Wrapper], fields: dict[str, Any],
+) -> tuple[RunConfig, dict[str, bytes], str | None]:
+    """The configuration, the code of the run by file name, and the name of the preset. Raises InvalidInput."""
+    factory = environment if callable(environment) else environments.registered_factory(str(environment))
+    label = environment if isinstance(environment, str) else label_of(environment)
+    network = network_of(algorithm, network)
+    if isinstance(network, str):
+        check_network(network)
+    elif network is not None:
+        check_network_maker(network, or_name=True)
+    name, own = named_algorithm(algorithm, taken=settings(RunConfig))
+    if "own_algorithm" in fields:
+        raise InvalidInput("own_algorithm describes a class, and is set by it. Give algorithm=YourClass.")
+    for sentence in near_misses(algorithm, own) if isinstance(algorithm, type) else ():
+        notify(sentence)
+    shipped = name if isinstance(algorithm, str) else varied(algorithm)
+    of_preset = "" if own and preset is None else shipped  # a variation has the defaults of its class
+    if factory is None:
+        environments.check_name(label, fields.get("environment_options"))  # before its preset is read
+    elif preset not in (None, NONE):
+        raise InvalidInput(f"preset={preset!r}: presets are for environments by name, and {label} is one of your own. "
+                           "Give the fields themselves: learning_rate=..., network=...")
+    used_preset = None if factory is not None else preset_of(label, preset, algorithm=of_preset)
+    fields = with_preset(used_preset, with_opponent(fields), algorithm=of_preset, wrapped=bool(wrappers))
+    if network is not None:
+        fields["network"] = network if isinstance(network, str) else None
+    if isinstance(storage := fields.get("storage"), str):
+        fields["storage"] = absolute(storage)
+    wrapped = Wrapped(factory, checked_wrappers(wrappers))
+    try:
+        config = RunConfig.build(label, algorithm=name, own_algorithm=own, wrappers=wrapped.names, **fields)
+    except UnknownName as error:
+        if factory is None or not takes(factory, error.name):
+            raise
+        raise UnknownName(f"{error.name} is an argument of {label}, and no field of a run. Give "
+                          f"environment_options={{{error.name!r}: {fields[error.name]!r:.100}}}.") from None
+    if wrapped.learning:
+        notify(f"{' and '.join(wrapped.learning)}: each environment keeps running means of its own, which no "
+               "checkpoint has, so an evaluation, a rollout and a resumed run begin without them, and are not what was "
+               "trained in. "
+               "normalize_observations=True and normalize_rewards=True, without the wrapper, keep them.")
+    if factory is None:
+        environments.check_name(label, config.environment_options)
+        if wrapped.wrappers:
+            environments.check_wrappable(label)
+    else:
+        environments.check_options(label, config.environment_options, factory)
+    if factory is None and shipped != of_preset and (theirs := preset_of(label, None, algorithm=shipped)) is not None:
+        notify(f"{name} begins with the defaults of its class. {shipped} has the preset {theirs.name!r} for {label}: "
+               f"preset={theirs.name!r} takes it, and preset='none' leaves out this line.")
+    maker = wrapped if wrapped.wrappers else factory
+    if config.actor_processes > 1:
+        environments.check_processes(label, config.environment_options, maker)
+    objects = {"environment.pkl": maker, "network.pkl": network if callable(network) else None,
+               "algorithm.pkl": algorithm if own else None}
+    package = label.rpartition(":")[0] if factory is None else ""
+    if package and sent_modules.is_beside(package):
+        objects["environment.pkl"] = wrapped  # with the module that registers the name
+    code = {file: code_by_value.dumps(value, imports=[package] if package else ())
+            for file, value in objects.items() if value is not None}
+    say_what_was_edited(factory, network, algorithm)
+    code |= sealed.words(label if factory is None else "", config.address)
+    code = {file: sealed.sealed(file, data) for file, data in code.items()}
+    return config, code, None if used_preset is None else used_preset.name
+
+
+def say_what_was_edited(*values: Any) -> None:
+    """What goes to another process from modules that were edited since their import goes as the files are: say so."""
+    modules = {value.__module__ for value in values if callable(value) and getattr(value, "__module__", None)}
+    for file, functions in edited_modules.edited(modules).items():
+        notify(f"{file} was edited after it was imported here ({', '.join(functions)}), and the other process gets "
+               "the file as it is now. importlib.reload, or a new kernel, makes both the same.")
+
+
+def with_opponent(fields: dict[str, Any]) -> dict[str, Any]:
+    """`fields` with the folder of the checkpoint that `opponent` stands for.
+
+    Raises InvalidInput, CheckpointCorrupt, and AccessDenied where another user typed its network in a cell.
+    """
+    if fields.get("opponent") is None:
+        return fields
+    path = chosen_checkpoint(fields["opponent"]).path
+    for kind in ("network", "algorithm"):
+        sealed.read(around(path).code / f"{kind}.pkl")
+    return {**fields, "opponent": str(path)}
+
+
+def label_of(factory: Any) -> str:
+    """The name of a class or function in lists."""
+    if not callable(factory):
+        remedy = (". Give the class or a function, not an environment that exists already."
+                  if hasattr(factory, "step") else ", such as 'CartPole-v1' or a class.")
+        raise InvalidInput(
+            f"environment={factory!r:.100} must be a name or something that makes an environment{remedy}")
+    return str(getattr(factory, "__name__", type(factory).__name__)).strip("<>")
+
+
+def check_parent(directory: RunDirectory) -> None:
+    """Raises InvalidInput if the weights that the run starts from were deleted."""
+    parent = directory.parent()
+    if parent is None or Path(parent["checkpoint"]).exists() or checkpoints.every(directory.checkpoints):
+        return
+    run_name = f" {parent['run']}" if parent["run"] else ""
+    raise InvalidInput(
+        f"{directory.name} starts from the checkpoint {parent['checkpoint']}, which is gone. If its run{run_name} was "
+        f"deleted, move it back from {rundir.trash()}; or launch a new run."
+    )
+
+
+def moved_to(config: RunConfig, launcher: str | None, address: str | None) -> RunConfig:
+    """The configuration for another launcher, or for another cluster; None: as it was. Raises UnknownName."""
+    if launcher is None:
+        return config.replaced(address=address or config.address)
+    launchers.by_name(launcher)
+    same = launcher == config.launcher
+    return config.replaced(launcher=launcher, address=address or (config.address if same else None))
+
+
+def check_goes_on(directory: RunDirectory, config: RunConfig) -> None:
+    """Raises InvalidInput if a rule of the configuration would end the run at once."""
+    name, status = directory.name, stored_status(directory)
+    newest = checkpoints.newest(directory.checkpoints)
+    frames = max(status.frames if status.state == "finished" else 0, newest.frames if newest else 0)
+    if frames >= config.total_frames:
+        why = "has finished" if status.state == "finished" else f"would finish at once with its {frames:,} frames"
+        raise InvalidInput(f"{name} {why}: it reached total_frames={config.total_frames}. Give a larger one: "
+                           f"wb.resume({name!r}, total_frames={2 * frames}).")
+    field, why = stopping_rules.reached(config, status)
+    if field:
+        again = f"wb.resume({name!r}, {field}=None)"
+        if config.total_frames != directory.config().total_frames:
+            again = f"wb.resume({name!r}, {field}=None, total_frames={config.total_frames})"
+        raise InvalidInput(f"{name} would finish at once: it {why}. Give another one, or none: {again}.")
+
+
+def with_changes(config: RunConfig, changes: dict[str, Any]) -> RunConfig:
+    """The configuration with changes of live fields and of `actors`. Raises UnknownName, NotLive, OutOfBounds."""
+    live = {key: value for key, value in changes.items() if key != "actors"}
+    return config.with_live(**live).replaced(**{key: changes[key] for key in changes if key == "actors"})
+
+
+def with_algorithm(
+    config: RunConfig, algorithm: type, changes: Collection[str]
+) -> tuple[RunConfig, dict[str, bytes]]:
+    """The configuration with a mended class in place of the user's own algorithm, and its code by file name.
+
+    Fields that both classes have keep what differs from the old default; a value that changes with its default is said.
+    `changes`: fields that get a value of their own. Raises InvalidInput where the run trains by another algorithm.
+    """
+    name, own = named_algorithm(algorithm, taken=settings(RunConfig))
+    if not (own and config.own_algorithm and name == config.algorithm):
+        remedy = f"Call the mended class {config.algorithm}, too, or begin" if config.own_algorithm else "Begin"
+        raise InvalidInput(f"algorithm={name}: this run trains by {config.algorithm}, and can go on only with "
+                           f"a class of yours that is called so. {remedy} a new run with its weights: "
+                           "wb.launch(..., checkpoint=...)")
+    say_what_was_edited(algorithm)
+    try:
+        mended = config.with_own(own, changes)
+    except InvalidInput as error:
+        error.add_note("The run keeps its values; give the call another one, such as learning_rate=1e-3.")
+        raise
+    has = mended.all_settings().keys()
+    if gone := [f"{field}={value!r}" for field, value in config.changed.items() if field not in has]:
+        notify(f"{name} no longer has {', '.join(gone)}, which this run had.")
+    shared = config.all_settings().keys() & has - {"own_algorithm", *changes}
+    if moved := [f"{field} {config.value(field)!r} → {mended.value(field)!r}" for field in sorted(shared)
+                 if config.value(field) != mended.value(field)]:
+        notify(f"{name} has other defaults now, which hold from here on: {', '.join(moved)}.")
+    file = "algorithm.pkl"
+    return mended, {file: sealed.sealed(file, code_by_value.dumps(algorithm))}
