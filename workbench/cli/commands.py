@@ -14,7 +14,7 @@ from collections.abc import Sequence
 
 from workbench.cli import machine_commands, policy_commands, reading_commands, run_commands, sweep_commands
 from workbench.cli.parser import Commands, Parser, add_version, argument
-from workbench.cli.wording import say
+from workbench.cli.wording import say, say_error
 from workbench.errors import WorkbenchError
 from workbench.running.progress import NOTIFIER
 
@@ -30,10 +30,7 @@ def run(arguments: Sequence[str]) -> int:
         sys.stdout.flush()
         return code
     except WorkbenchError as error:
-        first, *more = str(error).splitlines() or [type(error).__name__]
-        where = " (run.status shows all of it)" if more else ""
-        say(args, f"workbench: {first}{where}", error=True)
-        return 2
+        return say_error(args, error)
     except OSError as error:
         if error.errno not in (errno.EPIPE, errno.ENOSPC):
             raise

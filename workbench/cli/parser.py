@@ -51,6 +51,7 @@ def argument(*names: str, **fields: Any) -> Argument:
 
 
 OF_RUN = argument("name", help="name or directory of the run")
+OF_RUNS = argument("names", nargs="+", metavar="name", help="name or directory of a run, or several")
 
 
 class Commands:

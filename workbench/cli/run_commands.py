@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import argparse
 import sys
+from collections.abc import Callable
 from contextlib import redirect_stdout
 from typing import TYPE_CHECKING, Any
 
-from workbench.cli.parser import APART, OF_RUN, Commands, add_run_options, argument
+from workbench.cli.parser import APART, OF_RUN, OF_RUNS, Commands, add_run_options, argument
 from workbench.cli.values import attached, changes_of, json_or_text, pair
-from workbench.cli.wording import say
+from workbench.cli.wording import say, say_error
 from workbench.config.signatures import all_settings
-from workbench.errors import RunFailed
+from workbench.errors import RunFailed, WorkbenchError
 
 if TYPE_CHECKING:
     from workbench.running.handle import Run
@@ -154,17 +155,32 @@ def _checkpoint(args: argparse.Namespace) -> None:
     print(f"{handle.name}@{handle.checkpoint(replay=args.replay or None).path.name}")
 
 
-@command("stop", "end a run with a last checkpoint", OF_RUN,
+@command("stop", "end runs, each with a last checkpoint", OF_RUNS,
          argument("--timeout-s", type=float,
                   help="how long the learner may take (default: 60, or 1800 to save the replay)"))
-def _stop(args: argparse.Namespace) -> None:
-    status = attached(args.name).stop(timeout_s=args.timeout_s)
-    say(args, f"{status.name}: {status.line()}")
+def _stop(args: argparse.Namespace) -> int:
+    def stop(name: str) -> None:
+        status = attached(name).stop(timeout_s=args.timeout_s)
+        say(args, f"{status.name}: {status.line()}")
+
+    return _for_each(args, stop)
 
 
-@command("delete", "move a run that has ended to the trash and print where it is", OF_RUN)
-def _delete(args: argparse.Namespace) -> None:
+@command("delete", "move runs that have ended to the trash and print where they are", OF_RUNS)
+def _delete(args: argparse.Namespace) -> int:
     from workbench import rundir
     from workbench.running.deletion import delete
 
-    print(delete(rundir.find(args.name)))
+    return _for_each(args, lambda name: print(delete(rundir.find(name))))
+
+
+def _for_each(args: argparse.Namespace, act: Callable[[str], None]) -> int:
+    """Act on each of the runs: one that refuses does not keep the others from it. Returns the exit code."""
+    code = 0
+    for name in args.names:
+        args.name = name  # by which messages call it
+        try:
+            act(name)
+        except WorkbenchError as error:
+            code = say_error(args, error)
+    return code

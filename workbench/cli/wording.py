@@ -12,6 +12,8 @@ import re
 import shlex
 import sys
 
+from workbench.errors import WorkbenchError
+
 # Placeholders: the run, sweep or environment of the call, its keyword arguments as fields, values, options or flags.
 COMMANDS = {
     "run.checkpoint": "workbench checkpoint {run} {flags}",
@@ -60,6 +62,13 @@ def in_commands(message: str, run: str | None = None) -> str:
 def say(args: argparse.Namespace, message: object, *, error: bool = False) -> None:
     """Print a message that may name Python calls, in the words of the command line."""
     print(in_commands(str(message), getattr(args, "name", None)), file=sys.stderr if error else None)
+
+
+def say_error(args: argparse.Namespace, error: WorkbenchError) -> int:
+    """Print the first line of an error, and return the exit code that it has."""
+    first, *more = str(error).splitlines() or [type(error).__name__]
+    say(args, f"workbench: {first}{' (run.status shows all of it)' if more else ''}", error=True)
+    return 2
 
 
 def _line_in_commands(line: str, run: str | None) -> str:
