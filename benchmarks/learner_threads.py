@@ -73,6 +73,9 @@ def measure(case: str, arm: str, seconds: float) -> Measured:
 
 def updates(case: str, seconds: float) -> dict[str, tuple[float, float]]:
     """Updates/s, and processor time of each in s, by number of threads: updates on noise that take turns."""
+    from workbench.supervisor.hosts.host import variables
+
+    os.environ.update(variables(0))  # before torch reads how its threads wait
     import torch
     from throughput import random_unrolls, spec_of
 

@@ -29,7 +29,8 @@ def measure(learners: int, given: argparse.Namespace) -> float:
     with private_home():
         run = wb.launch(given.environment, algorithm=given.algorithm, learners=learners,
                         actors=given.actors, envs_per_actor=given.envs, device="cpu",
-                        total_frames=10**12, ready_timeout_s=PATIENCE_S, **fields)
+                        total_frames=10**12, ready_timeout_s=PATIENCE_S,
+                        learner_threads=wb.machine().learner_threads, **fields)
         try:
             run.wait(updates=given.warm_up_updates, timeout_s=PATIENCE_S, progress=False)
             first = told(run)

@@ -79,7 +79,8 @@ def launched(home: str, name: str, environment: str, **fields: Any) -> Iterator[
     """A run, of which nothing is left afterwards, whatever happens."""
     try:
         yield wb.launch(
-            environment, name=name, progress=False, ready_timeout_s=PATIENCE_S, total_frames=10**12, **fields)
+            environment, name=name, progress=False, ready_timeout_s=PATIENCE_S, total_frames=10**12,
+            learner_threads=wb.machine().learner_threads, **fields)
     finally:
         try:
             with suppress(wb.errors.WorkbenchError):

@@ -71,7 +71,8 @@ def factory(environment: str, arm: str) -> Callable[..., Any]:
 
 def measure(environment: str, arm: str, seconds: float) -> float:
     """Steps/s of a run, on its learner's clock."""
-    fields = {"actors": 1, "envs_per_actor": ROWS, "batch_size": ROWS, "total_frames": 10**9, **ARMS[arm]}
+    fields = {"actors": 1, "envs_per_actor": ROWS, "batch_size": ROWS, "total_frames": 10**9,
+              "learner_threads": wb.machine().learner_threads, **ARMS[arm]}
     with private_home():
         run = wb.launch(factory(environment, arm), name="slow", progress=False, ready_timeout_s=600, **fields)
         try:

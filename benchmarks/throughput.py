@@ -1,7 +1,7 @@
 """How close the whole system comes to what its parts allow together, in one run on one machine.
 
     python benchmarks/throughput.py [--rounds 3] [--seconds 15] [--environment ALE/Pong-v5] [--precision auto]
-                                    [--envs 16] [--warm-up-updates 15] [--write]
+                                    [--envs 16] [--warm-up-updates 15] [--learner-threads 2] [--write]
 
 Each part is measured on one core, in a process of its own: (a) stepping the environments of one actor with random
 actions, (b) the network's inference at the run's batch size, (c) training updates on unrolls of the run's shape. (d) is
@@ -157,13 +157,14 @@ def random_unrolls(config: RunConfig, spec, network) -> list:
     return [unroll(number) for number in range(config.hyperparameters.batch_size)]
 
 
-def whole_system(config: RunConfig, seconds: float, *, warm_up_updates: int) -> float:
+def whole_system(config: RunConfig, seconds: float, *, warm_up_updates: int, threads: int) -> float:
     """Trained steps/s of a launched run after its warm-up: updates x batch_size x unroll_length."""
     import workbench as wb
 
     with private_home():
         run = wb.launch(config.environment, preset="none", precision=config.precision, ready_timeout_s=PATIENCE_S,
-                        total_frames=config.total_frames, envs_per_actor=config.envs_per_actor)  # as its parts
+                        total_frames=config.total_frames, envs_per_actor=config.envs_per_actor,  # as its parts
+                        learner_threads=threads or wb.machine().learner_threads)
         try:
             cycles = config.actors * config.envs_per_actor // config.hyperparameters.batch_size  # all have unrolls then
             return trained_steps_per_second(run, seconds, after=max(1, 2 * cycles) * warm_up_updates)
@@ -200,7 +201,8 @@ def measure(parts: list[str], given: argparse.Namespace) -> list[float]:
 
     environment = {**os.environ, **variables(1)}  # as a supervisor starts learners and actors
     words = ["--environment", given.environment, "--seconds", str(given.seconds), "--precision", given.precision,
-             "--envs", str(given.envs), "--warm-up-updates", str(given.warm_up_updates)]
+             "--envs", str(given.envs), "--warm-up-updates", str(given.warm_up_updates),
+             "--learner-threads", str(given.learner_threads)]
     with ExitStack() as stack:
         processes = []
         for part in parts:
@@ -257,7 +259,8 @@ def report(config: RunConfig, rounds: dict[str, list[float]], given: argparse.Na
               for name in ("allowed", "beside allowed")}
     return "\n".join([
         f"`python benchmarks/throughput.py --rounds {given.rounds} --seconds {given.seconds:g} "
-        f"--environment {config.environment} --precision {given.precision} --envs {given.envs}`", "",
+        f"--environment {config.environment} --precision {given.precision} --envs {given.envs}"
+        f"{f' --learner-threads {given.learner_threads}' if given.learner_threads else ''}`", "",
         f"{hardware()}; {config.actors} actors x {config.envs_per_actor} environments in {config.groups_per_actor} "
         f"groups, unroll {hyper.unroll_length}, batch {hyper.batch_size}; median of {given.rounds} rounds.", "",
         "| | steps/s | frames/s | range of steps/s |", "|---|---|---|---|", *rows, "",
@@ -278,6 +281,8 @@ def arguments(words: list[str] | None = None) -> argparse.Namespace:
     parser.whole("--envs", 16, "environments of each actor", least=2, most=4096, multiple=2)
     parser.whole("--warm-up-updates", WARM_UP_UPDATES, "updates of the whole system before it is measured, for each "
                  "unroll that its environments give at once", most=10_000)
+    parser.whole("--learner-threads", 0, "threads of training in the whole system; 0: as many as a run begins with",
+                 least=0, most=256)
     parser.add_argument("--part", choices=tuple(PARTS), help=argparse.SUPPRESS)
     parser.writes("throughput.md", "the table")
     given = parser.parse_args(words)
@@ -303,7 +308,8 @@ def one_part(given: argparse.Namespace) -> float:
 
     if given.part == "system":
         start()
-        return whole_system(given.config, given.seconds, warm_up_updates=given.warm_up_updates)
+        return whole_system(given.config, given.seconds, warm_up_updates=given.warm_up_updates,
+                            threads=given.learner_threads)
     return PARTS[given.part](given.config, given.seconds, start)
 
 

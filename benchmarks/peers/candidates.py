@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import itertools
+import os
 from dataclasses import dataclass
 from typing import Any
 
 Setting = dict[str, Any]
+_CORES = len(os.sched_getaffinity(0))
+THREADS = (max(1, _CORES // 2), _CORES)  # of our training: those that a run begins with, and twice
 
 
 @dataclass(frozen=True)
@@ -80,9 +83,9 @@ TORCHRL = (
 
 OURS = {
     "ours": Candidate("workbench, fastest correct mode", "workbench_pong",
-                      _every(precision=("auto",), learner_threads=(1, 2)), "V-trace"),
+                      _every(precision=("auto",), learner_threads=THREADS), "V-trace"),
     "ours-fp32": Candidate("workbench, fp32", "workbench_pong",
-                          _every(precision=("fp32",), learner_threads=(1, 2)), "V-trace"),
+                          _every(precision=("fp32",), learner_threads=THREADS), "V-trace"),
 }
 PEERS = {
     "sample-factory": Candidate("Sample Factory", "sample_factory_pong", SAMPLE_FACTORY, "APPO (GAE)",

@@ -63,7 +63,9 @@ def measured(name: str, setting: Setting, *, seconds: float, warm_up_updates: in
     with tempfile.TemporaryDirectory(prefix="peer", ignore_cleanup_errors=True) as place:
         said, log = Path(place) / "said", Path(place) / "log"
         with said.open("w") as output, log.open("w") as errors:
-            process = subprocess.Popen(command, cwd=place, env={**os.environ, **variables(1), "TMPDIR": place},
+            ours = {**variables(1), "TMPDIR": place}
+            ours.pop("GOMP_SPINCOUNT", None)  # a run gives its processes their own; peers spin as they always do
+            process = subprocess.Popen(command, cwd=place, env={**os.environ, **ours},
                                        stdout=output, stderr=errors, start_new_session=True)
         try:
             process.wait(timeout=seconds + START_UP_S)

@@ -103,13 +103,14 @@ class Parser(argparse.ArgumentParser):
         return parsed
 
     def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
-        """Takes FIELD=VALUE behind options, too, and --field VALUE for it: argparse fills a list of words only from the
-        first row of them."""
+        """Takes FIELD=VALUE and names of runs behind options, too, and --field VALUE: argparse fills a list of words
+        only from the first row of them."""
         takes_changes = args is not None and any(action.dest == "changes" for action in self._actions)
         parsed, rest = super().parse_known_args(self._as_changes(args) if takes_changes else args, namespace)
-        if hasattr(parsed, "changes"):
-            parsed.changes = [*parsed.changes, *(word for word in rest if not word.startswith("-"))]
-            rest = [word for word in rest if word.startswith("-")]
+        for words in ("changes", "names"):
+            if hasattr(parsed, words):
+                setattr(parsed, words, [*getattr(parsed, words), *(word for word in rest if not word.startswith("-"))])
+                rest = [word for word in rest if word.startswith("-")]
         return parsed, rest
 
     def _as_changes(self, words: Iterable[str]) -> list[str]:

@@ -63,7 +63,7 @@ def copy(run: RunDirectory, folder: Path, found: Sequence[Checkpoint] | None = N
     check_same(run, _record(target), str(target))
     _clear(target)
     write(run, target, missing)
-    _prune(target / "checkpoints", found[-1].path.name)
+    _prune(target / "checkpoints", {one.path.name for one in found})
     return found[-1].frames
 
 
@@ -74,7 +74,8 @@ def to_copy(run: RunDirectory) -> list[Checkpoint]:
 
 
 def _with_best(newest: Checkpoint, run: RunDirectory) -> list[Checkpoint]:
-    best = checkpoints.best_good(checkpoints.every(run.checkpoints))
+    every = checkpoints.every(run.checkpoints)
+    best = newest if checkpoints.best(every) == newest else checkpoints.best_good(every)  # read whole, but once
     return [newest] if best is None or best == newest else [best, newest]
 
 
@@ -251,11 +252,11 @@ def _copy_metrics(metrics: Path, target: Path) -> None:
         _write(target, beside.read_bytes())
 
 
-def _prune(folder: Path, newest: str) -> None:
+def _prune(folder: Path, copied: set[str]) -> None:
     every = checkpoints.every(folder)
     best = checkpoints.best(every)
     for checkpoint in every[:-KEPT]:
-        if checkpoint != best and checkpoint.path.name != newest:
+        if checkpoint != best and checkpoint.path.name not in copied:
             shutil.rmtree(checkpoint.path, ignore_errors=True)
 
 

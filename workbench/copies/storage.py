@@ -123,7 +123,7 @@ class Storage:
             self._broken.update(copied)
             self._upload(Path(staging) / run.name, self._at(run.name))
             self._broken.difference_update(copied)
-        self._prune(run, found[-1].path.name)
+        self._prune(run, [one.path.name for one in found])
         return found[-1].frames
 
     def _claim(self, run: RunDirectory) -> None:
@@ -257,9 +257,10 @@ class Storage:
                 self._files.makedirs(there.rpartition("/")[0], exist_ok=True)
                 self._files.put_file(str(path), there)
 
-    def _prune(self, run: RunDirectory, newest: str) -> None:
-        """Delete all but the newest checkpoints and the best one. `newest` was copied now, whatever the clock of a
-        machine before this one says."""
+    def _prune(self, run: RunDirectory, copied: list[str]) -> None:
+        """Delete all but the newest checkpoints and the best one. The last of `copied` is the newest, whatever the
+        clock of a machine before this one says."""
+        newest = copied[-1]
         try:
             older = sorted(self._whole(run.name) - {newest}, key=lambda folder: self._created(run.name, folder))
         except Exception:  # each file system has errors of its own; what cannot be read now is no older for it
@@ -268,7 +269,7 @@ class Storage:
         local = checkpoints.every(run.checkpoints)
         best = checkpoints.best([one for one in local if one.path.name in kept])
         for folder in kept[: -run_copy.KEPT]:
-            if best is None or folder != best.path.name:
+            if folder not in copied and (best is None or folder != best.path.name):
                 self._delete(run.name, folder)
 
     def _delete(self, name: str, folder: str) -> None:

@@ -105,8 +105,8 @@ class Builder:
     def _threads(self, device: Device) -> Threads:
         """Those of training: another number is tried where nobody gave one and no other learner depends on it."""
         config, here, cores = self._state.config, self._learners.here, hardware.cores()
-        tries = device.kind == "cpu" and self._learners.size == 1 and not (
-            config.learner_threads or config.exact_resume_updates)
+        alone = self._learners.size == 1 and config.launcher in ("local", "colab")  # on cores that are this machine's
+        tries = alone and device.kind == "cpu" and not (config.learner_threads or config.exact_resume_updates)
         return Threads(chosen.training_threads(config.learner_threads, cores=cores, learners=here),
                        most=cores if tries else 0,
                        tell=lambda sentence: self._log.event("threads", sentence, progress=self._state.progress))

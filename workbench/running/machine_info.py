@@ -41,7 +41,7 @@ class Machine:
         accelerator: NVIDIA GPUs or the TPU of this machine, in words; "" without one.
         device: the device that device="auto" stands for.
         precision: the precision that precision="auto" stands for, where our own network sees images.
-        learner_threads: threads of training on a CPU.
+        learner_threads: threads of training on a CPU, at first.
         actors: processes that step environments.
     """
 

@@ -52,7 +52,7 @@ def sharing_the_machine(config: RunConfig, space: Space, parallel: int) -> RunCo
     if parallel > 1 and config.device in ("tpu", "xla"):
         raise OutOfBounds(f"parallel={parallel}: device={config.device!r} belongs to one run at a time. Give "
                           "parallel=1.")
-    if config.learner_threads or "learner_threads" in space:
+    if parallel == 1 or config.learner_threads or "learner_threads" in space:
         return config
     return config.replaced(learner_threads=chosen.training_threads(cores=hardware.cores(), learners=parallel))
 

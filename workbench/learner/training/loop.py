@@ -66,7 +66,8 @@ class TrainingLoop:
         if self._orders.meet(ready, log_largest=log_largest) and draw is not None:
             self._draw = None
             self._update(draw)
-            self._parts.threads.updated()
+            if self._state.hyperparameters.echo_factor == 1:  # otherwise echoes would count as speed
+                self._parts.threads.updated()
 
     def _next_draw(self) -> Batch | None:
         try:

@@ -1,7 +1,7 @@
 """How many threads an update takes on a CPU: tried while the run learns.
 
 What another thread brings depends on the network, the precision, and what environments and inference leave of the
-cores: from twice the speed to half of it. No rule of the machine knows that, so a run tries, in turns.
+cores: from one and a half times the speed to a small part of it. No rule of the machine knows that, so a run tries.
 """
 
 from __future__ import annotations
@@ -10,22 +10,30 @@ import statistics
 import time
 from collections.abc import Callable, Generator
 
+import psutil
 import torch
 
 STRETCH_S = 2.0  # updates of one number of threads, before the other has its turn
-LEAST_UPDATES = 4  # of a stretch
-FIRST_S, LONGEST_S = 10.0, 600.0  # between two tries: each time twice as long
+LEAST_UPDATES = 3  # of a stretch
+FIRST_S, LONGEST_S = 10.0, 600.0  # between two tries: twice as long after each that changed nothing
 PAIRS = 5  # of stretches in a try
 GAIN = 1.02  # median of the pairs from which on the other number stays
 LOSS, SLOWER = 0.8, 1  # a pair below the first, or more pairs below 1 than the second, end a try early
-_Course = Generator[tuple[int, float], float, None]
+IDLE_CORES = 0.1  # without them, another thread would live on what other runs and programs have
+_Course = Generator[tuple[int, float], float, None]  # yields threads and seconds of a stretch, takes its updates/s
+
+
+def idle_s() -> float:
+    """Seconds that the machine's cores have been idle."""
+    return float(psutil.cpu_times().idle)
 
 
 class Threads:
     """Torch's number of threads in the training thread, which alone calls `updated` and `interrupted`.
 
     A try lets stretches of updates with twice as many threads, or half as many, take turns with those of the present
-    number. The other number stays if it makes more updates/s, by the median of pairs of stretches.
+    number. The other number stays if it makes more updates/s, by the median of pairs of stretches. More are tried only
+    where cores are idle.
 
     Args:
         count: threads at first.
@@ -38,17 +46,18 @@ class Threads:
 
     def __init__(
         self, count: int, *, most: int = 0, tell: Callable[[str], None] = print,
-        clock: Callable[[], float] = time.monotonic,
+        clock: Callable[[], float] = time.monotonic, idle: Callable[[], float] = idle_s,
     ) -> None:
-        self.count, self._most, self._tell, self._clock = count, most, tell, clock
+        self.count, self._most, self._tell, self._clock, self._idle = count, most, tell, clock, idle
         torch.set_num_threads(count)
+        self._trying = False
         self._course = self._tries()
         self._using, self._stretch_s = next(self._course)
         self._updates, self._began = 0, -1.0
 
     def updated(self) -> None:
         """After each update: lets the other number have its turn if it is due."""
-        if not self._most:
+        if self._most < 2:
             return
         now = self._clock()
         if self._began < 0:  # what the first update of a stretch took belongs to the change
@@ -62,25 +71,36 @@ class Threads:
             self._using, self._began = threads, -1.0
 
     def interrupted(self) -> None:
-        """Training stands still: the stretch begins anew after the next update."""
-        self._began = -1.0
+        """Training stands still: a stretch of a try begins anew after the next update."""
+        if self._trying:
+            self._began = -1.0
 
     def _tries(self) -> _Course:
-        """Yields threads and seconds of the next stretch, and takes its updates/s."""
-        wait_s, doubling = FIRST_S, True
+        wait_s, doubles = FIRST_S, True
         while True:
+            before, began, idle = self.count, self._clock(), self._idle()
             yield self.count, wait_s
-            other = min(2 * self.count, self._most) if doubling else self.count // 2
-            if other not in (0, self.count):
-                yield from self._try(other)
-                wait_s = min(LONGEST_S, 2 * wait_s)
-            doubling = not doubling
+            idle_cores = (self._idle() - idle) / max(1e-9, self._clock() - began)
+            twice, half = min(2 * self.count, self._most), self.count // 2
+            doubles = twice > self.count if doubles else half < 1
+            if not doubles or idle_cores >= IDLE_CORES:
+                self._trying = True
+                yield from self._try(twice if doubles else half)
+                self._trying = False
+            if self.count != before:  # further in this direction
+                wait_s = FIRST_S
+            else:
+                wait_s, doubles = min(LONGEST_S, 2 * wait_s), not doubles
 
     def _try(self, other: int) -> _Course:
         gains: list[float] = []
+        turn = (self.count, other)
         while len(gains) < PAIRS:
-            before = yield self.count, STRETCH_S
-            gains.append((yield other, STRETCH_S) / before)
+            rates = {}
+            for threads in turn:
+                rates[threads] = yield threads, STRETCH_S
+            turn = turn[::-1]  # what becomes faster or slower meanwhile speaks for neither
+            gains.append(rates[other] / rates[self.count])
             if gains[-1] < LOSS or sum(gain < 1 for gain in gains) > SLOWER:
                 return
         if (gain := statistics.median(gains)) >= GAIN:
