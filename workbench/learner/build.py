@@ -29,7 +29,7 @@ from workbench.learner.run_state import Parts, RunState
 from workbench.learner.training import checkpointing
 from workbench.learner.training.checkpointing import Counters
 from workbench.learner.training.restoring import Restoring
-from workbench.learner.training.threads import Threads
+from workbench.learner.training.thread_count import Threads
 from workbench.learner.training.trainer import Trainer
 from workbench.metrics.writer import Episode
 from workbench.policies import check_algorithm, frozen_opponent, roles

@@ -16,7 +16,7 @@ from workbench.learner.inference.batcher import Batcher
 from workbench.learner.inference.inference import Inference
 from workbench.learner.inference.published_weights import PublishedPolicy
 from workbench.learner.training.data_parallel import Learners
-from workbench.learner.training.threads import Threads
+from workbench.learner.training.thread_count import Threads
 from workbench.learner.training.trainer import Trainer
 from workbench.metrics import Progress
 from workbench.replay.experience import Experience

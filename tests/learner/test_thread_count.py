@@ -14,8 +14,8 @@ import workbench as wb
 from tests.conftest import SMALL
 from workbench.config import RunConfig
 from workbench.learner.build import Builder
-from workbench.learner.training import threads as module
-from workbench.learner.training.threads import FIRST_S, PAIRS, STRETCH_S, Threads
+from workbench.learner.training import thread_count as module
+from workbench.learner.training.thread_count import FIRST_S, PAIRS, STRETCH_S, Threads
 
 
 @pytest.fixture(autouse=True)
