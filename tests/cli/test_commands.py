@@ -209,7 +209,7 @@ def test_launch_status_tune_evaluate_stop(home: Path, capsys: pytest.CaptureFixt
     assert (config.seed, config.value("learning_rate"), config.actors) == (3, 1e-4, 1)
     assert here("stop", "other").startswith("other: stopped")
     assert here("resume", "other", "actors=2") == "other\n"
-    several = workbench("stop", "nobody", "other", "typed")
+    several = workbench("stop", "nobody", "other", "--timeout-s=60", "--", "typed")
     assert several.stdout.startswith("other: stopped") and "\ntyped: stopped" in several.stdout
     assert several.returncode == 2 and several.stderr.startswith("workbench: there is no run 'nobody'")
     assert "stopped" in here("checkpoints", "other") and wb.attach("other").config.actors == 2

@@ -87,6 +87,25 @@ def test_a_pause_counts_for_neither() -> None:
     assert trained.threads.count == 1 and not trained.told
 
 
+def test_a_try_that_is_interrupted_leaves_the_number_of_before() -> None:
+    """By a pause or, for good, by echoes."""
+    trained = Trained(lambda threads: 0.1 / threads, count=1, most=2)
+    while torch.get_num_threads() == 1:
+        trained.for_s(0.1)
+    trained.threads.interrupted()
+    assert torch.get_num_threads() == 1 == trained.threads.count
+    trained.for_s(FIRST_S + 3 * PAIRS * STRETCH_S)
+    assert trained.threads.count == 2
+
+
+def test_cores_that_become_idle_later_are_soon_used() -> None:
+    trained = Trained(lambda threads: 0.1 / threads, count=1, most=2, idle_cores=0.0).for_s(1300)
+    busy_until = trained.now
+    trained.threads._idle = lambda: max(0.0, trained.now - busy_until)
+    trained.for_s(60)
+    assert trained.threads.count == 2
+
+
 def test_a_run_that_is_often_paused_tries_all_the_same() -> None:
     trained = Trained(lambda threads: 0.1 / threads, count=1, most=2)
     for _ in range(100):

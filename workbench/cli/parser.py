@@ -109,8 +109,9 @@ class Parser(argparse.ArgumentParser):
         parsed, rest = super().parse_known_args(self._as_changes(args) if takes_changes else args, namespace)
         for words in ("changes", "names"):
             if hasattr(parsed, words):
-                setattr(parsed, words, [*getattr(parsed, words), *(word for word in rest if not word.startswith("-"))])
-                rest = [word for word in rest if word.startswith("-")]
+                more = [word for word in rest if not word.startswith("-")]
+                setattr(parsed, words, [word for word in (*getattr(parsed, words), *more) if word != "--"])
+                rest = [word for word in rest if word.startswith("-") and word != "--"]
         return parsed, rest
 
     def _as_changes(self, words: Iterable[str]) -> list[str]:

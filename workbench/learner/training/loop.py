@@ -66,8 +66,10 @@ class TrainingLoop:
         if self._orders.meet(ready, log_largest=log_largest) and draw is not None:
             self._draw = None
             self._update(draw)
-            if self._state.hyperparameters.echo_factor == 1:  # otherwise echoes would count as speed
+            if self._state.hyperparameters.echo_factor == 1:
                 self._parts.threads.updated()
+            else:  # echoes would count as speed
+                self._parts.threads.interrupted()
 
     def _next_draw(self) -> Batch | None:
         try:

@@ -49,11 +49,13 @@ class Threads:
         clock: Callable[[], float] = time.monotonic, idle: Callable[[], float] = idle_s,
     ) -> None:
         self.count, self._most, self._tell, self._clock, self._idle = count, most, tell, clock, idle
-        torch.set_num_threads(count)
-        self._trying = False
-        self._course = self._tries()
+        self._begin()
+
+    def _begin(self) -> None:
+        self._trying, self._course = False, self._tries()
         self._using, self._stretch_s = next(self._course)
         self._updates, self._began = 0, -1.0
+        torch.set_num_threads(self._using)
 
     def updated(self) -> None:
         """After each update: lets the other number have its turn if it is due."""
@@ -71,9 +73,9 @@ class Threads:
             self._using, self._began = threads, -1.0
 
     def interrupted(self) -> None:
-        """Training stands still: a stretch of a try begins anew after the next update."""
+        """Training stands still, or its speed says nothing: a try is given up."""
         if self._trying:
-            self._began = -1.0
+            self._begin()
 
     def _tries(self) -> _Course:
         wait_s, doubles = FIRST_S, True
@@ -87,10 +89,9 @@ class Threads:
                 self._trying = True
                 yield from self._try(twice if doubles else half)
                 self._trying = False
-            if self.count != before:  # further in this direction
-                wait_s = FIRST_S
-            else:
-                wait_s, doubles = min(LONGEST_S, 2 * wait_s), not doubles
+                wait_s = FIRST_S if self.count != before else min(LONGEST_S, 2 * wait_s)
+            if self.count == before:  # otherwise further in this direction
+                doubles = not doubles
 
     def _try(self, other: int) -> _Course:
         gains: list[float] = []
