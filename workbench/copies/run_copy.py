@@ -75,7 +75,7 @@ def to_copy(run: RunDirectory) -> list[Checkpoint]:
 
 def _with_best(newest: Checkpoint, run: RunDirectory) -> list[Checkpoint]:
     every = checkpoints.every(run.checkpoints)
-    best = newest if checkpoints.best(every) == newest else checkpoints.best_good(every)  # read whole, but once
+    best = newest if checkpoints.best(every) == newest else checkpoints.best_good(every)  # the newest is verified
     return [newest] if best is None or best == newest else [best, newest]
 
 

@@ -89,7 +89,7 @@ def machine() -> Machine:
 
 
 _WHY = {
-    "learner_threads": "on a CPU, half of the cores train at first; a run tries others, where training is faster by it",
+    "learner_threads": "on a CPU, half of the cores train at first; a run then tries others, and keeps what is faster",
     "actors": "the same on every machine; an actor fills a core at most",
 }
 

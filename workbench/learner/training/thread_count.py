@@ -53,9 +53,12 @@ class Threads:
 
     def _begin(self) -> None:
         self._trying, self._course = False, self._tries()
-        self._using, self._stretch_s = next(self._course)
-        self._updates, self._began = 0, -1.0
-        torch.set_num_threads(self._using)
+        self._turn_to(*next(self._course))
+
+    def _turn_to(self, threads: int, seconds: float) -> None:
+        """Begin a stretch."""
+        torch.set_num_threads(threads)
+        self._stretch_s, self._updates, self._began = seconds, 0, -1.0
 
     def updated(self) -> None:
         """After each update: lets the other number have its turn if it is due."""
@@ -63,14 +66,11 @@ class Threads:
             return
         now = self._clock()
         if self._began < 0:  # what the first update of a stretch took belongs to the change
-            self._updates, self._began = 0, now
+            self._began = now
             return
         self._updates += 1
         if now - self._began >= self._stretch_s and self._updates >= LEAST_UPDATES:
-            threads, self._stretch_s = self._course.send(self._updates / (now - self._began))
-            if threads != self._using:
-                torch.set_num_threads(threads)
-            self._using, self._began = threads, -1.0
+            self._turn_to(*self._course.send(self._updates / (now - self._began)))
 
     def interrupted(self) -> None:
         """Training stands still, or its speed says nothing: a try is given up."""
