@@ -142,6 +142,12 @@ class EnvironmentStep(Fields[A]):
         """bool: whether x_t is the first observation of an episode."""
         return self.has(Flags.START)
 
+    @property
+    def played(self) -> A:
+        """bool: whether a step of an episode led into x_t. A reset that follows an episode's end is one with its last
+        step, whose reward comes with x_t."""
+        return cast(A, self.has(ENDS) | ~cast(Any, self.start))
+
     def kept(self) -> dict[str, Any]:
         """Of these fields, what unrolls keep, for `Steps`."""
         return {name: getattr(self, name) for name in EnvironmentStep._attributes().plain}

@@ -15,10 +15,8 @@ class DiscountedReturns:
         self._sums = np.zeros(num_envs, np.float64)
 
     def add(self, rows: Array, batch: StepBatch, *, discount: float) -> Array:
-        """R_t of `rows`, float32 [N], with the rewards of their steps in `batch`. The first step after an episode's end
-        still carries the reward of its last; after it the sum is 0."""
-        counted = batch.has(ENDS) | ~batch.start
-        sums = discount * self._sums[rows] + np.where(counted, batch.reward, 0.0)
+        """R_t of `rows`, float32 [N], with the rewards of their steps in `batch`. After an episode's last it is 0."""
+        sums = discount * self._sums[rows] + np.where(batch.played, batch.reward, 0.0)
         self._sums[rows] = np.where(batch.has(ENDS | Flags.LIFE_LOST), 0.0, sums)
         return sums.astype(np.float32)
 

@@ -29,17 +29,16 @@ class PresentEpisodes:
         self._scored, self._on_end = scored, on_end
 
     def count(self, env_ids: Array, batch: StepBatch, evaluating: Array) -> None:
-        """Add the steps in `batch`. The first step after an episode's end carries the reward of its last.
+        """Add the steps in `batch`.
 
         Args:
             evaluating: bool [N], whether the environment evaluates.
         """
-        ended = batch.has(ENDS)
-        counted = ended | ~batch.start
-        self.returns[env_ids] += np.where(counted, batch.reward, 0.0)
+        ended, played = batch.has(ENDS), batch.played
+        self.returns[env_ids] += np.where(played, batch.reward, 0.0)
         if batch.score is not None:
-            self._scores[env_ids] += np.where(counted, batch.score, 0.0)
-        self.lengths[env_ids] += counted
+            self._scores[env_ids] += np.where(played, batch.score, 0.0)
+        self.lengths[env_ids] += played
         for env_id, evaluates in zip(env_ids[ended].tolist(), evaluating[ended].tolist(), strict=True):
             self._on_end(Episode(
                 "evaluation" if evaluates else "training", env_id, float(self.returns[env_id]),
