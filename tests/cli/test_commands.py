@@ -232,6 +232,18 @@ def test_train_shows_progress_until_the_run_finishes(home: Path) -> None:
     assert wb.attach("short").status.state == "finished"
 
 
+def test_an_interrupt_says_which_runs_were_not_reached(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def interrupted(name: str) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("workbench.rundir.find", interrupted)
+    assert exit_code(["delete", "one", "two", "three"]) == 130
+    assert capsys.readouterr().err.strip() == "not reached: two, three"
+    assert exit_code(["delete", "one"]) == 130 and not capsys.readouterr().err.strip()
+
+
 @pytest.mark.full
 def test_an_interrupt_of_train_leaves_the_run_or_stops_it(home: Path) -> None:
     command = [sys.executable, "-u", "-m", "workbench", "train", "CartPole-v1", "--name=kept", *OPTIONS]

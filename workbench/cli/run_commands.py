@@ -175,12 +175,17 @@ def _delete(args: argparse.Namespace) -> int:
 
 
 def _for_each(args: argparse.Namespace, act: Callable[[str], None]) -> int:
-    """Act on each of the runs: one that refuses does not keep the others from it. Returns the exit code."""
+    """Act on each of the runs: one that refuses does not keep the others from it, an interrupt does. Returns the exit
+    code."""
     code = 0
-    for name in args.names:
+    for number, name in enumerate(args.names, 1):
         args.name = name  # by which messages call it
         try:
             act(name)
         except WorkbenchError as error:
             code = say_error(args, error)
+        except KeyboardInterrupt:
+            if left := args.names[number:]:
+                print(f"\nnot reached: {', '.join(left)}", file=sys.stderr)
+            raise
     return code
