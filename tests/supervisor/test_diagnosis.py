@@ -24,7 +24,7 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def told(
     state: str = "training", *, down: bool = False, silent_s: float = 0.0, mute: str = "", phase: str = "",
-    dead: Mapping[int, str] | None = None, hung: Sequence[tuple[str, float]] = (),
+    dead: Mapping[int, str] | None = None, hung: Sequence[tuple[int, float]] = (),
     late: Mapping[int, float] | None = None, frozen_s: float = 0.0,
 ) -> str:
     """The reason of a run with ACTORS actors.
@@ -36,7 +36,7 @@ def told(
     tracker = SimpleNamespace(
         has_status_of=lambda learner: not down, silent_s=lambda: silent_s, mute=mute, phase=LearnerPhase(state, phase),
         to_repeat=0, unconnected={index: NOW - seconds for index, seconds in (late or {}).items()},
-        stalls=SimpleNamespace(hung=lambda now: hung, frozen_s=lambda now: frozen_s))
+        hung=lambda: hung, stalls=SimpleNamespace(frozen_s=lambda now: frozen_s))
     group = SimpleNamespace(learner=child(alive=not down), actors={
         index: child(alive=index not in endings) for index in range(ACTORS)})
     return diagnosis.reason(state, cast(LearnerTracker, tracker), cast(ProcessGroup, group), endings)
@@ -53,25 +53,25 @@ def test_a_run_at_full_speed_needs_no_reason() -> None:
 def test_a_stall_is_told_in_plain_words() -> None:
     dead = {1: "signal 9 (SIGKILL)", 3: "exit code 1"}
     assert told(dead=dead, frozen_s=12.2) == "2 of 4 actors dead (exit code 1), batch waiting 12 s"
-    assert told(hung=[("2", 14.6)]) == "actor 2 has made no step for 15 s"
+    assert told(hung=[(2, 14.6)]) == "actor 2 has made no step for 15 s"
     assert told(late={2: 14.6}) == "actor 2 has been starting for 15 s"
     assert told(silent_s=9.0) == "the learner has not answered for 9 s"
     assert told(silent_s=9.0, mute="KeyError: 3") == "the learner has not answered for 9 s: KeyError: 3"
 
 
 def test_of_several_reasons_the_learners_come_first_and_what_it_says_itself_last() -> None:
-    assert told(silent_s=9.0, dead={3: ""}, hung=[("0", 20.0)], late={1: 30.0}, frozen_s=12.0, phase="compiling") == (
+    assert told(silent_s=9.0, dead={3: ""}, hung=[(0, 20.0)], late={1: 30.0}, frozen_s=12.0, phase="compiling") == (
         "the learner has not answered for 9 s, 1 of 4 actors dead, actor 0 has made no step for 20 s, actor 1 has been "
         "starting for 30 s, batch waiting 12 s, compiling")
 
 
 def test_of_a_run_that_starts_the_actors_are_told_that_make_no_step() -> None:
-    assert told("starting", frozen_s=600.0, hung=[("2", 600.0)], late={1: 30.0}, phase="collecting") == (
+    assert told("starting", frozen_s=600.0, hung=[(2, 600.0)], late={1: 30.0}, phase="collecting") == (
         "actor 2 has made no step for 600 s, actor 1 has been starting for 30 s, collecting")
 
 
 def test_a_pause_is_no_stall() -> None:
-    assert told("paused", frozen_s=600.0, hung=[("2", 600.0)], late={1: 600.0}, phase="paused by hand") == (
+    assert told("paused", frozen_s=600.0, hung=[(2, 600.0)], late={1: 600.0}, phase="paused by hand") == (
         "paused by hand")
 
 

@@ -35,7 +35,7 @@ def test_an_actor_that_does_not_answer_its_actions_is_hung(clock: list[float]) -
     for second in range(31):
         clock[0] = float(second)
         tracker.note_status(*look(clock[0]), alive={0})
-    assert tracker.stalls.hung(30.0) == [("0", 30.0)]
+    assert tracker.hung() == [(0, 30.0)]
 
 
 def test_an_actor_that_waits_for_actions_is_not(clock: list[float]) -> None:
@@ -43,7 +43,7 @@ def test_an_actor_that_waits_for_actions_is_not(clock: list[float]) -> None:
     for second in range(31):
         clock[0] = float(second)
         tracker.note_status(*look(clock[0], stepping=second == 30), alive={0})
-    assert tracker.stalls.hung(30.0) == []
+    assert tracker.hung() == []
 
 
 def test_what_stood_still_while_everything_slept_is_not_hung(clock: list[float]) -> None:
@@ -51,7 +51,20 @@ def test_what_stood_still_while_everything_slept_is_not_hung(clock: list[float])
     tracker.note_status(*look(0.0), alive={0})
     clock[0] = 3600.0
     tracker.note_status(*look(3600.0), alive={0})
-    assert (tracker.stalls.hung(3600.0), tracker.stalls.frozen_s(3600.0)) == ([], 0.0)
+    assert (tracker.hung(), tracker.stalls.frozen_s(3600.0)) == ([], 0.0)
+
+
+def test_actors_of_a_learner_that_says_nothing_wait_for_it(clock: list[float]) -> None:
+    tracker = LearnerTracker()
+    tracker.note_status(*look(0.0), alive={0})
+    for clock[0] in (30.0, 60.0):  # no answer, then one with the look of before
+        assert tracker.hung() == []
+        tracker.note_status(*look(0.0), alive={0})
+    assert tracker.hung() == []
+    for second in range(61, 92):
+        clock[0] = float(second)
+        tracker.note_status(*look(clock[0]), alive={0})
+    assert tracker.hung() == [(0, 30.0)]
 
 
 def test_an_answer_with_an_old_look_is_no_new_look(clock: list[float]) -> None:
@@ -61,7 +74,7 @@ def test_an_answer_with_an_old_look_is_no_new_look(clock: list[float]) -> None:
         tracker.note_status(*look(0.0), alive={0})
     clock[0] = 31.0
     tracker.note_status(*look(31.0), alive={0})
-    assert tracker.stalls.hung(31.0) == []
+    assert tracker.hung() == []
 
 
 def test_a_learner_that_begins_again_says_how_many_frames_it_repeats() -> None:

@@ -60,7 +60,7 @@ def _standing_still(tracker: LearnerTracker, group: ProcessGroup, now: float, *,
     """What stands still though the run acts: actors that make no step, those without a stream, and, where it `trains`,
     the frames."""
     frozen_s = tracker.stalls.frozen_s(now) if trains else 0.0
-    return [*(f"actor {actor} has made no step for {seconds:.0f} s" for actor, seconds in tracker.stalls.hung(now)),
+    return [*(f"actor {actor} has made no step for {seconds:.0f} s" for actor, seconds in tracker.hung()),
             *(f"actor {actor} has been starting for {seconds:.0f} s" for actor, seconds in _late(tracker, group, now)),
             *([f"batch waiting {frozen_s:.0f} s"] if frozen_s > STALLED_AFTER_S else [])]
 

@@ -66,9 +66,14 @@ class LearnerTracker:
         self.unconnected = {index: self.unconnected.get(index, self.at) for index in alive - connected}
         steps = {actor.index: actor.steps for actor in actors if actor.index in alive}
         self.stepped |= {index for index, count in steps.items() if count > 0}
-        waiting = {str(actor.index) for actor in actors if not actor.stepping}
-        by_name = {str(index): count for index, count in steps.items()}
-        self.stalls.note_steps(self.at, self.progress.frames, by_name, waiting)
+        waiting = {actor.index for actor in actors if not actor.stepping}
+        self.stalls.note_steps(self.at, self.progress.frames, steps, waiting)
+
+    def hung(self) -> list[tuple[int, float]]:
+        """Actors that make no step though they have their actions, with the seconds; none while the learner says
+        nothing of them: they wait for it."""
+        now = time.monotonic()
+        return self.stalls.hung(now) if now - self._actors_at <= STALLED_AFTER_S else []
 
     def is_connected(self, index: int, started_at: float) -> bool:
         """Whether the learner's last report of an actor is about the process that was started at that time."""

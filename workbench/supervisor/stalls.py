@@ -15,11 +15,11 @@ class Stalls:
     """The times of the last step of each actor and of the last frame of the run."""
 
     def __init__(self, now: float) -> None:
-        self._actors: dict[str, tuple[int, float]] = {}
+        self._actors: dict[int, tuple[int, float]] = {}
         self._frames = (0, now)
 
     def note_steps(
-        self, now: float, frames: int, actor_steps: Mapping[str, int], waiting: Collection[str] = ()
+        self, now: float, frames: int, actor_steps: Mapping[int, int], waiting: Collection[int] = ()
     ) -> None:
         """Take in a report of the learner; `waiting`: actors that wait for actions."""
         if frames != self._frames[0]:
@@ -35,7 +35,7 @@ class Stalls:
         self._frames = (self._frames[0], now)
         self._actors = {actor: (steps, now) for actor, (steps, _) in self._actors.items()}
 
-    def forget(self, actor: str) -> None:
+    def forget(self, actor: int) -> None:
         """Remove an actor that is being ended."""
         self._actors.pop(actor, None)
 
@@ -43,6 +43,6 @@ class Stalls:
         """Seconds since the number of frames last grew."""
         return now - self._frames[1]
 
-    def hung(self, now: float) -> list[tuple[str, float]]:
+    def hung(self, now: float) -> list[tuple[int, float]]:
         """Actors without a step for HUNG_AFTER_S or longer that do not wait for actions, with the seconds."""
         return [(actor, now - at) for actor, (_, at) in sorted(self._actors.items()) if now - at >= HUNG_AFTER_S]

@@ -275,12 +275,12 @@ class Supervisor:
     def _end_hung(self) -> None:
         """Kill actors whose environments hang; they restart as after a crash."""
         limit_s = self.config.step_timeout_s
-        hung = self._tracker.stalls.hung(time.monotonic()) if limit_s and self.state in ("starting", "training") else []
+        hung = self._tracker.hung() if limit_s and self.state in ("starting", "training") else []
         for index, seconds in hung:
             if seconds > limit_s:
                 self.event("error", f"actor-{index} made no step for {seconds:.0f} s, which step_timeout_s={limit_s:g} "
                                     "does not allow: an environment hangs. It is ended and started anew")
-                self._group.end_actor(int(index), "kill")
+                self._group.end_actor(index, "kill")
                 self._tracker.stalls.forget(index)
 
     def _poll_learner(self) -> None:
