@@ -6,6 +6,7 @@ import hashlib
 import threading
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -16,7 +17,9 @@ from workbench.config import RunConfig
 from workbench.errors import ConnectionLost
 from workbench.launchers.ray import connecting
 from workbench.rundir import RunDirectory, lock
-from workbench.supervisor.hosts import node_versions, ray_actor
+from workbench.supervisor.hosts import node_versions, ray, ray_actor
+from workbench.supervisor.hosts.host import Resources
+from workbench.supervisor.hosts.life import BackOff
 from workbench.supervisor.hosts.node_versions import NOTEBOOK, Versions, read
 from workbench.supervisor.hosts.ray_actor import ProcessHost, Task, inherited
 from workbench.wire.lifeline import FATAL, PASSING
@@ -98,6 +101,40 @@ def test_a_cluster_with_another_ray_or_python_is_said_with_both_versions(monkeyp
     monkeypatch.setattr(connecting, "connected", refused)
     with pytest.raises(ConnectionLost, match=r"started with: Ray: 2\.0\.0 Python: 3\.9\.1 This process .* Ray: 2\."):
         connecting.connect("auto")
+
+
+def test_a_life_that_never_had_a_process_gives_its_host_up(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    calls: list[SimpleNamespace] = []  # of hosts, which the test answers
+
+    class Host:
+        def __getattr__(self, method: str) -> Any:
+            return SimpleNamespace(remote=lambda *_, **__: self._called(method))
+
+        def _called(self, method: str) -> SimpleNamespace:
+            calls.append(SimpleNamespace(host=self, method=method, answer=None))
+            return calls[-1]
+
+    monkeypatch.setattr(ray, "_options", lambda *_, **__: SimpleNamespace(remote=lambda task: Host()))
+    monkeypatch.setattr(ray, "_is_ready", lambda call: call.answer is not None)
+    monkeypatch.setattr(ray, "_result", lambda call: call.answer)
+    run = rundir.create("run", {"config": RunConfig.build("CartPole-v1").to_json(), "state": "training"})
+    run.logs.mkdir(exist_ok=True)
+    place: Any = SimpleNamespace(run=run, published=dict)
+    task = Task("learner", str(run.path), (), "digest", 1, {})
+    learner = ray.RemoteChild(task, place, None, Resources(1.0, 0.0, 0.0))
+    hosts = []
+    for lives_at in (None, {"pid": 7, "host": "node-7", "node": "7", "versions": "3.11.9 1"}, None):
+        learner.back_off = BackOff()
+        assert learner.start_if_due() and learner.poll() is None
+        life, where = calls[-2:]
+        hosts.append(life.host)
+        where.answer = lives_at
+        life.answer = {"code": PASSING, "error": {"type": "StorageFailed", "message": "away"}, "log": b""}
+        ended = learner.poll()
+        assert ended is not None and ended.code == PASSING
+    first, second, third = hosts
+    assert first is not second is third, "a host stays only where a process has been"
+    assert [call.host for call in calls if call.method == "leave"] == [first, third]
 
 
 def test_storage_that_is_mounted_late_is_waited_for(run: RunDirectory, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -199,8 +199,9 @@ class RemoteChild(Life):
             self._store_log(answer["log"])
         except Exception as loss:
             code, error, lost = -signal.SIGKILL, None, _loss(loss, self.seat)
+        never_lived = self.pid is None  # and `where` would take one of the host's threads for good
         self._life = None
-        if lost or self._leaves:
+        if lost or self._leaves or never_lived:
             self._release()
         return self._ended(code, error, lost=lost)
 
