@@ -251,7 +251,7 @@ class Calls:
 
     def seeds(self) -> list[bytes]:
         bodies = {"tune": {"changes": {"learning_rate": 1e-3}}, "scale": {"actors": 3},
-                  "watch": {"env": 0, "since": ""}, "wall": {"envs": [0], "since": {}},
+                  "watch": {"env": 0, "since": ""}, "wall": {"since": {}},
                   "checkpoint": {"reason": "requested", "replay": None},
                   "restart_actor": {"index": 0, "kill": False}, "stop": {}}
         return [_call(server, method, "right", json.dumps(bodies.get(method, {})).encode())

@@ -12,8 +12,9 @@ import pytest
 
 import workbench as wb
 from tests.conftest import SMALL, eventually
-from workbench.errors import OutOfBounds
+from workbench.errors import InvalidInput, OutOfBounds
 from workbench.playing.wall import Cell, Wall
+from workbench.supervisor.service import spread
 from workbench.testing import CountingEnv
 from workbench.widgets.episodes.wall import WallView
 from workbench.wire import columns
@@ -94,13 +95,23 @@ def test_a_saved_notebook_keeps_some_of_them(view: WallView) -> None:
 def test_no_more_than_64_are_watched_and_they_are_of_all_actors(run: wb.Run) -> None:
     supervisor = Caller(run.directory.supervisor_address, run.directory.token())
     with pytest.raises(OutOfBounds, match="walled has environments 0 to 7"):
-        supervisor.call("wall", envs=[8])
-    for wrong in ([], [0] * 65, "0", [[0]], ["0"]):
-        with pytest.raises(wb.WorkbenchError, match="envs?="):
-            supervisor.call("wall", envs=wrong)
+        supervisor.call("watch", env=8)
+    with pytest.raises(InvalidInput, match="since=\\['7'\\]: a wall's cursors"):
+        supervisor.call("wall", since=["7"])
     supervisor.close()
-    many = Wall.chosen(200)
-    assert len(many) == 64 and many[0] == 0 and many[-1] == 199 and Wall.chosen(3) == [0, 1, 2]
+    many = spread(200, most=64)
+    assert len(set(many)) == 64 and many[0] == 0 and many[-1] == 199
+    assert (spread(3, most=64), spread(1, most=64)) == ([0, 1, 2], [0])
+
+
+def test_a_wall_follows_the_number_of_actors(run: wb.Run, view: WallView) -> None:
+    for actors in (1, 2):
+        run.scale(actors=actors)
+        everyone = list(range(4 * actors))
+        eventually(lambda wanted=everyone: (view.look(), sorted(view._cells))[1] == wanted)
+        assert view._wall.envs == everyone and view.title == f"walled, {4 * actors} environments"
+        came = view._cells[everyone[-1]]
+        eventually(lambda before=came: (view.look(), view._cells[before.env])[1] is not before, what="a later step")
 
 
 def test_classic_control_is_drawn_and_the_end_of_the_run_is_said(module_home: Path) -> None:

@@ -18,7 +18,7 @@ from workbench.errors import InvalidInput, MissingPackage, StorageFailed
 from workbench.playing import action_words
 from workbench.playing.action_bars import domain_of, strip
 from workbench.playing.store.pictures import LARGEST_SIDE
-from workbench.rundir.files import written_beside
+from workbench.rundir.files import saving
 from workbench.trajectory import Array
 
 if TYPE_CHECKING:
@@ -62,11 +62,8 @@ def save(frames: Iterator[Array], path: Path, *, fps: float) -> Path:
     fps = _FPS.check(fps)
     check_target(path)
     write = _write_mp4 if path.suffix.lower() == ".mp4" else _write_gif
-    try:
-        with written_beside(path) as beside:
-            write(_of_one_size(map(_enlarged, frames)), beside, fps)
-    except OSError as error:
-        raise StorageFailed(f"cannot write {path}: {error.strerror or error}.") from None
+    with saving(path) as beside:
+        write(_of_one_size(map(_enlarged, frames)), beside, fps)
     return path
 
 

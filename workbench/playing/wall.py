@@ -8,8 +8,6 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
-import numpy as np
-
 from workbench.environment_spec import EnvironmentSpec
 from workbench.environments import observations
 from workbench.environments.sketches import Sketch, sketch_of
@@ -19,8 +17,6 @@ from workbench.playing.watch import LOOK_S, why_nothing
 from workbench.running.connection import Control
 from workbench.trajectory import Array
 from workbench.wire import columns
-
-MOST = 64  # environments
 
 
 @dataclass(frozen=True)
@@ -57,20 +53,18 @@ class WallLook:
 
 
 class Wall:
-    """Watches environments of a run; by default all, or 64 that are spread evenly over them. Raises RunNotAlive."""
+    """Watches environments of a run: all, or 64 that are spread evenly over them. Raises RunNotAlive.
+
+    Attributes:
+        envs: those of the last look that was answered.
+        number: how many the run had then.
+    """
 
     def __init__(self, control: Control) -> None:
         self._control = control
-        self.config = control.directory.config()
-        self.number = self.config.environments()
-        self.envs = self.chosen(self.number)
+        self.number, self.envs = 0, list[int]()
         self._cursors: dict[str, str] = {}
         self._ask()
-
-    @staticmethod
-    def chosen(number: int) -> list[int]:
-        """The environments that are shown of `number`: all, or MOST that are spread evenly over them."""
-        return [round(place) for place in np.linspace(0, number - 1, min(number, MOST)).tolist()]
 
     @property
     def run(self) -> str:
@@ -87,9 +81,10 @@ class Wall:
         return WallLook(cells, "" if cells else why_nothing(answer))
 
     def _ask(self) -> dict[str, Any]:
-        answer: dict[str, Any] = self._control.call("wall", timeout_s=LOOK_S, envs=self.envs, since=self._cursors)
+        answer: dict[str, Any] = self._control.call("wall", timeout_s=LOOK_S, since=self._cursors)
         parts = answer["answers"].values()
         self._cursors = {rank: part["cursor"] for rank, part in answer["answers"].items()}
+        self.number, self.envs = answer["number"], answer["envs"]
         if parts and all("shown" in part for part in parts):
             self.envs = sorted(env for part in parts for env in part["shown"])
         if not self.envs:

@@ -282,13 +282,16 @@ def write_atomically(path: Path, data: bytes, mode: int = 0o600) -> None:
 
 
 @contextmanager
-def written_beside(path: Path) -> Iterator[Path]:
+def saving(path: Path) -> Iterator[Path]:
     """A hidden path to write, which replaces `path` when the block ends, and is removed if the block raises. Nobody can
-    have put a link there."""
+    have put a link there. Raises StorageFailed for an OSError in the block."""
     beside = path.with_name(f".{path.stem}.{secrets.token_hex(8)}{path.suffix}")
     try:
         yield beside
         os.replace(beside, path)
+    except OSError as error:
+        raise StorageFailed(f"cannot write {path}: {error.strerror or error}. Choose another place, or free space "
+                            "there.") from None
     finally:
         with suppress(OSError):
             beside.unlink()

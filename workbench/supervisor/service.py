@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from typing import Any
 
-from workbench.config import RunConfig, Setting
+from workbench.config import Setting
 from workbench.errors import InvalidInput, OutOfBounds, RunNotAlive
 from workbench.rundir import RunDirectory
 from workbench.supervisor import stopping_rules, storing
@@ -169,22 +169,29 @@ class Service:
 
     def watch(self, env: int, since: str = "") -> dict[str, Any]:
         """The new steps of environment `env` since the answer with the cursor `since`, from the learner's tap, with the
-        run's state and reason. Raises OutOfBounds for an environment that the run does not have."""
-        config = self._check_environment(env)
+        run's state and reason. Raises OutOfBounds for an environment that the run does not have, RunNotAlive."""
+        self._refuse_if_ending()
+        config = self._supervisor.config
+        number = config.environments()
+        if type(env) is not int or not 0 <= env < number:
+            raise OutOfBounds(f"env={env!r}: {self._supervisor.run.name} has environments 0 to {number - 1} "
+                              f"({counted(config.actors, 'actors')} with {config.envs_per_actor} each).")
         steps: dict[str, Any] = self._supervisor.ask_learner(
             "watch", timeout_s=WATCH_S, rank=config.row_of(env)[0], env=env, since=since)
         status = self._supervisor.status()
         return {**steps, "state": status.state, "reason": status.reason}
 
-    def wall(self, envs: list[int], since: dict[str, str] | None = None) -> dict[str, Any]:
-        """The newest step of each of `envs`, at most MOST_ON_WALL, since the answers with the cursors `since`: an
-        answer of each learner that has some of them, by its rank, with the run's state and reason. Raises InvalidInput,
-        OutOfBounds."""
-        if not isinstance(envs, list) or not 0 < len(envs) <= MOST_ON_WALL or not isinstance(since or {}, dict):
-            raise InvalidInput(f"envs={envs!r:.100}: a wall shows 1 to {MOST_ON_WALL} environments.")
+    def wall(self, since: dict[str, str] | None = None) -> dict[str, Any]:
+        """The newest step of each environment, or of MOST_ON_WALL that are spread evenly over them, since the answers
+        with the cursors `since`: an answer of each learner that has some of them, by its rank, with their indices, how
+        many there are in all, and the run's state and reason. Raises InvalidInput, RunNotAlive."""
+        if not isinstance(since or {}, dict):
+            raise InvalidInput(f"since={since!r:.100}: a wall's cursors are an object by a learner's rank.")
+        self._refuse_if_ending()
+        config = self._supervisor.config
+        envs = spread(config.environments(), most=MOST_ON_WALL)
         by_rank: dict[int, list[int]] = {}
         for env in envs:
-            config = self._check_environment(env)
             by_rank.setdefault(config.row_of(env)[0], []).append(env)
         answers = {
             str(rank): self._supervisor.ask_learner(
@@ -192,7 +199,8 @@ class Service:
             for rank, own in by_rank.items()
         }
         status = self._supervisor.status()
-        return {"answers": answers, "state": status.state, "reason": status.reason}
+        return {"answers": answers, "envs": envs, "number": config.environments(), "state": status.state,
+                "reason": status.reason}
 
     def flights(self) -> dict[str, Any]:
         """The last observations that each learner followed to their training, by the learner's rank."""
@@ -200,17 +208,13 @@ class Service:
         return {str(rank): self._supervisor.ask_learner("flights", timeout_s=WATCH_S, rank=rank)
                 for rank in range(self._supervisor.config.learners)}
 
-    def _check_environment(self, env: int) -> RunConfig:
-        """The configuration, if the run is alive and has environment `env`. Raises OutOfBounds, RunNotAlive."""
-        self._refuse_if_ending()
-        config = self._supervisor.config
-        number = config.environments()
-        if type(env) is not int or not 0 <= env < number:
-            raise OutOfBounds(f"env={env!r}: {self._supervisor.run.name} has environments 0 to {number - 1} "
-                              f"({counted(config.actors, 'actors')} with {config.envs_per_actor} each).")
-        return config
-
     def _refuse_if_ending(self) -> None:
         state = self._supervisor.state
         if state not in ("starting", "training", "paused"):
             raise RunNotAlive(f"{self._supervisor.run.name} is {state}. wb.resume(...) continues it once it has ended.")
+
+
+def spread(number: int, *, most: int) -> list[int]:
+    """The numbers below `number`, or `most` that are spread evenly over them."""
+    shown = min(number, most)
+    return [round(at * (number - 1) / max(1, shown - 1)) for at in range(shown)]

@@ -15,12 +15,12 @@ import torch
 from torch import Tensor, nn
 
 from workbench import checkpoints, imports
-from workbench.errors import MissingPackage, NetworkFailed, StorageFailed
+from workbench.errors import MissingPackage, NetworkFailed
 from workbench.networks.lstm import ResettingLSTM
 from workbench.networks.normalization import output_of
 from workbench.playing import onnx_contract
 from workbench.policies.player import LoadedPolicy, answer, load_policy
-from workbench.rundir.files import written_beside
+from workbench.rundir.files import saving
 
 _NEEDED = ("onnx", "onnxscript")
 
@@ -57,12 +57,8 @@ def write(policy: LoadedPolicy, target: Path) -> dict[str, Any]:
     acting = onnx_contract.acting(policy.spec, output=outputs[0], note=_note(policy))
     onnx.helper.set_model_props(model, {
         "environment": json.dumps(policy.spec.to_json()), "acting": json.dumps(acting)})
-    try:
-        with written_beside(target) as beside:
-            onnx.save_model(model, beside)
-    except OSError as error:
-        raise StorageFailed(f"cannot write {target}: {error.strerror or error}. Choose another place, or free space "
-                            "there.") from None
+    with saving(target) as beside:
+        onnx.save_model(model, beside)
     names = [node.name for node in model.graph.input]
     return {"inputs": {name: [str(inputs[name].dtype).removeprefix("torch."), list(inputs[name].shape)]
                        for name in names}, "outputs": outputs, "acting": acting}

@@ -16,12 +16,12 @@ from typing import Any
 from workbench import checkpoints, tables
 from workbench.checkpoints.checkpoint import NAME
 from workbench.config import RunConfig
-from workbench.errors import InvalidInput, StorageFailed
+from workbench.errors import InvalidInput
 from workbench.metrics import MetricsReader
 from workbench.metrics.status import RunStatus
 from workbench.metrics.status_facts import FACTS
 from workbench.rundir import RunDirectory
-from workbench.rundir.files import written_beside
+from workbench.rundir.files import saving
 from workbench.rundir.record_folder import RECORD_NAME
 from workbench.running.card import curve as card_curve
 from workbench.running.card import sections as card_sections
@@ -100,12 +100,8 @@ class Card:
         texts = {".md": self.markdown, ".html": self.html}
         if target.suffix not in texts:
             raise InvalidInput(f"{target.name!r} says no format. End it in one of {', '.join(texts)}.")
-        try:
-            with written_beside(target) as beside:
-                beside.write_text(texts[target.suffix], encoding="utf-8", errors="backslashreplace")
-        except OSError as error:
-            raise StorageFailed(f"cannot write {target}: {error.strerror}. Choose another place, or free space "
-                                "there.") from None
+        with saving(target) as beside:
+            beside.write_text(texts[target.suffix], encoding="utf-8", errors="backslashreplace")
         return target
 
     def __str__(self) -> str:

@@ -43,10 +43,13 @@ class WallView(LiveWidget):
         self._cells: dict[int, Cell] = {}
         self._last = WallLook()
         self._error = ""
+        super().__init__(self._titled())
+        self.box = ipywidgets.VBox([self])
+
+    def _titled(self) -> str:
         shown, present = len(self._wall.envs), self._wall.number
         which = counted(present, "environments") if shown == present else f"{shown} of {present} environments"
-        super().__init__(f"{self._wall.run}, {which}")
-        self.box = ipywidgets.VBox([self])
+        return f"{self._wall.run}, {which}"
 
     @property
     def opened(self) -> LiveView | None:
@@ -75,10 +78,11 @@ class WallView(LiveWidget):
     def _look(self) -> Message:
         look = self._wall.look()
         with self._lock:
-            self._last = look
+            self._last, self.title = look, self._titled()
             if look.cells:
                 self._news_at = time.monotonic()
-                self._cells.update({cell.env: cell for cell in look.cells})
+                now = self._cells | {cell.env: cell for cell in look.cells}
+                self._cells = {env: now[env] for env in self._wall.envs if env in now}
             return self._message(look.cells)
 
     def _everything(self, view: str | None) -> Message:

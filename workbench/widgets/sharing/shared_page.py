@@ -18,9 +18,9 @@ from typing import Any
 
 from workbench import imports, tables
 from workbench.config.hardware import version
-from workbench.errors import InvalidInput, StorageFailed
+from workbench.errors import InvalidInput
 from workbench.metrics import History, MetricsReader
-from workbench.rundir.files import free_path, write_atomically
+from workbench.rundir.files import free_path, saving
 from workbench.running.card.card import AS_LAUNCHED, Card
 from workbench.running.connection import checked
 from workbench.running.handle import Run
@@ -51,11 +51,8 @@ def share(run: Run, path: str | Path | None = None) -> Path:
     if target.suffix.lower() not in _SUFFIXES:
         raise InvalidInput(f"{target.name!r} is no name of a page. End it in .html.")
     text = page(run).encode("utf-8", "replace")
-    try:
-        write_atomically(target, text, 0o644)
-    except OSError as error:
-        raise StorageFailed(f"cannot write {target}: {error.strerror}. Choose another place, or free space "
-                            "there.") from None
+    with saving(target) as beside:
+        beside.write_bytes(text)
     return target
 
 

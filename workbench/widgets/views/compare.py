@@ -18,10 +18,11 @@ import numpy as np
 import pandas as pd
 
 from workbench import imports, rundir, tables
-from workbench.errors import InvalidInput, OutOfBounds, StorageFailed, UnknownName, checked_arguments
+from workbench.errors import InvalidInput, OutOfBounds, UnknownName, checked_arguments
 from workbench.metrics import MetricsReader
 from workbench.metrics.meanings import SYNONYMS
 from workbench.rundir import RunDirectory, lock
+from workbench.rundir.files import saving
 from workbench.running import differing
 from workbench.running.differing import Compared
 from workbench.running.handle import Run
@@ -141,10 +142,9 @@ class Comparison:
         target = Path(path).expanduser().absolute()
         if target.suffix not in _FORMATS:
             raise InvalidInput(f"{target.name!r} says no format. End it in one of {', '.join(_FORMATS)}.")
-        try:
-            target.write_bytes(self._as(target.suffix))
-        except OSError as error:
-            raise StorageFailed(f"cannot write {target}: {error.strerror}.") from None
+        written = self._as(target.suffix)
+        with saving(target) as beside:
+            beside.write_bytes(written)
         return target
 
     def _as(self, suffix: str) -> bytes:
