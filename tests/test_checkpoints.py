@@ -232,7 +232,7 @@ def test_any_flipped_bit_is_found_and_the_checkpoint_before_is_used(tmp_path: Pa
         flip(bad.path / name, int(at))
         found, passed_over = checkpoints.newest_good(tmp_path)
         assert found == good and len(passed_over) == 1, f"byte {at}"
-        assert str(bad.path / name) in passed_over[0] and re.search("older checkpoint|newer", passed_over[0])
+        assert str(bad.path / name) in passed_over[0] and "older checkpoint" not in passed_over[0], "which it is"
         (bad.path / name).write_bytes(whole)
     assert checkpoints.newest_good(tmp_path)[0] == bad
 

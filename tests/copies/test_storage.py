@@ -584,8 +584,8 @@ def test_a_drives_copy_counts_as_well_and_one_folder_is_one_place(
     assert Storage(str(folder)).keep(run) == 100
     assert Storage(str(folder)).names() == ["pong"] and Storage("/").folder == Path("/")
     shutil.rmtree(run.checkpoints)
-    with pytest.raises(StorageFailed, match="would begin at 0 frames.*wb.resume.'file:///"):
-        starting.check_storage(run, config)
+    starting.check_storage(run, config)
+    assert checkpoints.newest(run.checkpoints).frames == 100
     with pytest.raises(RunExists, match=r"Go on with it: wb\.resume\('file:///"):
         wb.launch("CartPole-v1", name="pong", storage=str(folder))
 
@@ -625,21 +625,44 @@ def test_a_clock_that_was_ahead_on_the_machine_before_stops_no_copy(
     assert checkpoints.newest(run.checkpoints).frames == 400
 
 
-def test_a_run_without_a_checkpoint_begins_not_anew_in_place_of_its_copy(
-    url: str, home: Path, tmp_path: Path
+@pytest.mark.parametrize("lost", ["all", "newest", "description"])
+def test_a_run_that_has_lost_checkpoints_goes_on_with_those_of_its_copy(
+    lost: str, url: str, home: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     run, drive, stored = made(), tmp_path / "drive", RunConfig.build("CartPole-v1", storage=url)
-    save(run.checkpoints, frames=100)
+    save(run.checkpoints, frames=50)
+    newest = save(run.checkpoints, frames=100)
     assert Storage(url).keep(run) == 100 and run_copy.copy(run, drive) == 100
     starting.check_storage(run, stored)
-    shutil.rmtree(run.checkpoints)
+    assert not capsys.readouterr().out
     for go_on in (lambda: storage.restored(f"{url}/pong"), lambda: starting.check_storage(run, stored),
                   lambda: run_copy.restored("pong", drive)):
-        with pytest.raises(StorageFailed, match=r"would begin at 0 frames.*delete\(\)"):
+        if lost == "all":
+            shutil.rmtree(run.checkpoints)
+        else:
+            good = checkpoints.newest_good(run.checkpoints)[0].path
+            flip(good / META if lost == "description" else next(good.glob("*.safetensors")), -1)
+        with lock.held(lock.of_supervisor(run), wait_s=0):
             go_on()
-    shutil.rmtree(run.path)
-    assert storage.restored(f"{url}/pong") == "pong"
+        assert not capsys.readouterr().out, "whoever writes its checkpoints is alive"
+        go_on()
+        whole, _ = checkpoints.newest_good(run.checkpoints)
+        assert whole is not None and whole.frames == 100 and (whole.path == newest.path) == (lost == "all")
+        assert ("whole" if lost == "all" else "lost what came after 50 frames") in (said := capsys.readouterr().out)
+        assert "goes on with its copy" in said and "at 100 frames" in said
+    assert lost == "all" or newest.path.exists(), "what is damaged stays"
     starting.check_storage(made("new"), stored)  # of which nothing is there
+    assert not capsys.readouterr().out
+
+
+def test_what_is_left_here_is_not_replaced_by_a_copy_that_is_behind_it(url: str, home: Path) -> None:
+    run = made()
+    save(run.checkpoints, frames=100)
+    assert Storage(url).keep(run) == 100
+    save(run.checkpoints, frames=200)
+    flip(next(save(run.checkpoints, frames=300).path.glob("*.safetensors")), -1)
+    assert storage.restored(f"{url}/pong") == "pong"
+    assert [one.frames for one in checkpoints.every(run.checkpoints)] == [100, 200, 300]
 
 
 def test_each_copy_of_a_run_goes_on_after_it_was_restored_from_one(url: str, home: Path, tmp_path: Path) -> None:

@@ -34,7 +34,7 @@ SUFFIX = ".safetensors"
 _END_OF_TIME = 2**33  # unix s
 _Decoded = TypeVar("_Decoded")
 _GROUP = re.compile(r"[a-z][a-z0-9_]*", re.ASCII)
-_REMEDY = "Use an older checkpoint (wb.resume does so by itself), and delete this folder."
+REMEDY = "Use an older checkpoint (wb.resume does so by itself), and delete this folder."
 
 
 @dataclass(frozen=True)
@@ -82,7 +82,7 @@ class Checkpoint:
         try:
             return decode(self.meta[name])
         except (KeyError, ValueError, TypeError, AttributeError) as error:
-            raise CheckpointCorrupt(f"{self.path / META} has no such {name}: {error!r:.200}. {_REMEDY}") from error
+            raise CheckpointCorrupt(f"{self.path / META} has no such {name}: {error!r:.200}. {REMEDY}") from error
 
     @property
     def groups(self) -> list[str]:
@@ -113,7 +113,7 @@ class Checkpoint:
             self._require(group)  # its replay may have just been pruned
             raise
         except (OSError, ValueError, MemoryError) as error:
-            raise CheckpointCorrupt(f"{self.path / name} cannot be read: {error}. {_REMEDY}") from error
+            raise CheckpointCorrupt(f"{self.path / name} cannot be read: {error}. {REMEDY}") from error
 
     def _require(self, group: str) -> None:
         if group not in self.groups:
@@ -148,9 +148,9 @@ class Checkpoint:
                 file = stack.enter_context(opened(self, name))
                 checksum = hashlib.file_digest(file, "sha256").hexdigest()
             except OSError as error:
-                raise CheckpointCorrupt(f"{path} cannot be read: {error.strerror}. {_REMEDY}") from error
+                raise CheckpointCorrupt(f"{path} cannot be read: {error.strerror}. {REMEDY}") from error
             if checksum != self.files[name]["sha256"]:
-                raise CheckpointCorrupt(f"{path} was changed after it was written: wrong checksum. {_REMEDY}")
+                raise CheckpointCorrupt(f"{path} was changed after it was written: wrong checksum. {REMEDY}")
             yield file
 
     def layers(self) -> pd.DataFrame:
@@ -200,10 +200,10 @@ def opened(checkpoint: Checkpoint, name: str) -> Iterator[BufferedReader]:
     with files.opened(path) as file:
         status = os.fstat(file.fileno())
         if files.is_hollow(status):
-            raise CheckpointCorrupt(f"{path} is hollow: of {status.st_size:,} bytes it has next to none. {_REMEDY}")
+            raise CheckpointCorrupt(f"{path} is hollow: of {status.st_size:,} bytes it has next to none. {REMEDY}")
         if status.st_size != expected:
             raise CheckpointCorrupt(f"{path} is torn: it has {status.st_size} bytes and must have {expected}. "
-                                    f"{_REMEDY}")
+                                    f"{REMEDY}")
         yield file
 
 
@@ -245,9 +245,9 @@ def at(path: Path, *, trust_code: bool = False, code: str | Path | None = None) 
     except OSError as error:
         if isinstance(error, FileNotFoundError) and not NAME.fullmatch(path.name):  # a folder that `write` did not make
             raise InvalidInput(f"there is no checkpoint in {path}: it has no {META}.") from None
-        raise CheckpointCorrupt(f"{meta} cannot be read: {error.strerror}. {_REMEDY}") from error
+        raise CheckpointCorrupt(f"{meta} cannot be read: {error.strerror}. {REMEDY}") from error
     except (ValueError, TypeError, KeyError, AttributeError, OverflowError, RecursionError) as error:
-        raise CheckpointCorrupt(f"{meta} is damaged: {error!r:.200}. {_REMEDY}") from error
+        raise CheckpointCorrupt(f"{meta} is damaged: {error!r:.200}. {REMEDY}") from error
 
 
 def _decoded(path: Path, content: dict[str, Any]) -> Checkpoint:
@@ -256,11 +256,11 @@ def _decoded(path: Path, content: dict[str, Any]) -> Checkpoint:
                                 f"knows {FORMAT}. Read it with the version that wrote it, or with a newer one.")
     checksum = content.pop("sha256")
     if digest(content) != checksum:
-        raise CheckpointCorrupt(f"{path / META} was changed after it was written: wrong checksum. {_REMEDY}")
+        raise CheckpointCorrupt(f"{path / META} was changed after it was written: wrong checksum. {REMEDY}")
     files, meta = content["files"], content["meta"]
     for name in files:
         if not (name.endswith(SUFFIX) and _GROUP.fullmatch(name.removesuffix(SUFFIX))):
-            raise CheckpointCorrupt(f"{path / META} names a file outside the checkpoint: {name!r}. {_REMEDY}")
+            raise CheckpointCorrupt(f"{path / META} names a file outside the checkpoint: {name!r}. {REMEDY}")
     _check(content)
     return Checkpoint(
         path, int(meta["frames"]), int(meta["steps"]), int(meta["updates"]), float(meta["time_s"]),

@@ -22,6 +22,7 @@ from workbench.checkpoints.best import BEST, best
 from workbench.checkpoints.checkpoint import (
     META,
     NAME,
+    REMEDY,
     REPLAY,
     Checkpoint,
     at,
@@ -242,7 +243,7 @@ def newest_good(
             entry.verify(replay=replay)
             return entry, errors
         except CheckpointCorrupt as error:
-            errors.append(str(error))
+            errors.append(str(error).removesuffix(f" {REMEDY}"))  # which is being done
     return None, errors
 
 

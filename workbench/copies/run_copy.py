@@ -155,11 +155,21 @@ def is_left(record: Mapping[str, Any]) -> bool:
     return "claimed" in record and time.time() - record["claimed"] > _CLAIMED_S
 
 
-def behind(run: RunDirectory, there: str, again: str) -> StorageFailed:
-    """The error for a run without a checkpoint here, of which `there` has some; the call `again` brings those here."""
-    return StorageFailed(f"{run.name} has no checkpoint here and would begin at 0 frames, and {there} has some. To go "
-                         f"on with those, move the one here to the trash, wb.attach({run.name!r}).delete(), and then "
-                         f"call {again}.")
+def has_lost(run: RunDirectory) -> bool:
+    """Whether a run, which is not alive, has no checkpoint here, or a damaged one after the last that is whole."""
+    newest, damaged = checkpoints.newest_good(run.checkpoints, replay=False)
+    return (newest is None or bool(damaged)) and not lock.is_held(lock.of_supervisor(run))
+
+
+def catch_up(run: RunDirectory, copied_run: RunDirectory, there: str) -> str:
+    """Bring the newest checkpoint of a copy to a run that has lost its own, if it is ahead of what is left here; what
+    is damaged stays beside it. Returns what to say of it, or "". Raises StorageFailed."""
+    left, newest = (checkpoints.newest_good(one.checkpoints, replay=False)[0] for one in (run, copied_run))
+    if newest is None or left is not None and left.frames >= newest.frames:
+        return ""
+    checkpoints.copy(newest, run.checkpoints, without=["replay"])
+    lost = "no checkpoint here that is whole" if left is None else f"lost what came after {left.frames:,} frames"
+    return f"{run.name} has {lost}, and goes on with its copy in {there}, at {newest.frames:,} frames."
 
 
 def _record(copied: Path) -> dict[str, Any] | None:
@@ -280,8 +290,8 @@ def restored(name: str, folder: str | Path | None = None, *, trust_code: bool = 
         if folder:
             run, copied_run = rundir.find(name), RunDirectory(_absolute(folder) / name)
             check_same(run, _record(copied_run.path), f"{folder}/{name}")
-            if not checkpoints.every(run.checkpoints) and checkpoints.every(copied_run.checkpoints):
-                raise behind(run, f"{folder}/{name}", f"colab.restored({name!r})")
+            if has_lost(run) and (said := catch_up(run, copied_run, str(folder))):
+                print(said)
         return name
     source = _copied_run(name, folder)
     newest, errors = checkpoints.newest_good(source.checkpoints, replay=False)

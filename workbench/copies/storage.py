@@ -84,18 +84,17 @@ class Storage:
         run or machine."""
         run_copy.check_same(run, self._record(run.name), f"{self.url}/{run.name}")
 
-    def check_not_ahead(self, run: RunDirectory) -> None:
-        """Raises StorageFailed if the run has no checkpoint here, and some there: it would begin at 0 frames, and copy
-        that in their place. Nothing where storage cannot be asked now."""
-        if checkpoints.every(run.checkpoints):
-            return
-        try:
-            self.check_free(run)
-            kept = self._whole(run.name)
-        except StorageFailed:
-            return
-        if kept:
-            raise run_copy.behind(run, f"{self.url}/{run.name}", call_to_restore(self.url, run.name))
+    def catch_up(self, run: RunDirectory) -> str:
+        """As `run_copy.catch_up`, for a run that has lost checkpoints; "" where storage cannot be asked now."""
+        if not run_copy.has_lost(run):
+            return ""
+        with self.brought() as into:
+            try:
+                self.check_free(run)
+                self.fetch(run.name, into)
+            except StorageFailed:
+                return ""
+            return run_copy.catch_up(run, RunDirectory(into / run.name), self.url)
 
     def keep(self, run: RunDirectory) -> int | None:
         """Copy what `run_copy.copy` copies, and return what it returns; before there is a checkpoint, claim the name.
@@ -331,7 +330,8 @@ def restored(url: str, *, trust_code: bool = False) -> str:
     storage = Storage(folder)
     if run_copy.is_here(name):
         storage.check_copy(rundir.find(name))
-        storage.check_not_ahead(rundir.find(name))
+        if said := storage.catch_up(rundir.find(name)):
+            print(said)
         return name
     storage.known(name)
     if storage.folder is not None:

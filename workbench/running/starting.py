@@ -98,10 +98,8 @@ def check_no_copy(directory: RunDirectory) -> None:
 
 
 def check_storage(directory: RunDirectory, config: RunConfig) -> None:
-    """Say it if a run that is here cannot be copied now: its supervisor tries again.
-
-    Raises StorageFailed if a copy of it has checkpoints, and none is here.
-    """
+    """Bring the newest checkpoint of a copy here if a run has lost its own, and say so; and if it cannot be copied now:
+    its supervisor tries again. Raises StorageFailed where it cannot be brought."""
     for place in places(config):
         from workbench.copies.storage import Storage
 
@@ -111,8 +109,8 @@ def check_storage(directory: RunDirectory, config: RunConfig) -> None:
             storage.check_free(directory)
         except StorageFailed as error:
             notify(f"{directory.name} goes on without its copy: {error}")
-        if storage is not None:
-            storage.check_not_ahead(directory)
+        if storage is not None and (said := storage.catch_up(directory)):
+            notify(said)
 
 
 def check_name(name: str) -> None:

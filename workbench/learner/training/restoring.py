@@ -70,8 +70,8 @@ class Restoring:
         if checkpoint is not None:
             return self._continue(checkpoint)
         if wrong:
-            raise CheckpointCorrupt("none of its checkpoints can be read, and it would begin at 0 frames. Put "
-                                    f"one back, or launch a new run. {' '.join(wrong)}")
+            raise CheckpointCorrupt("none of its checkpoints can be read, and it would begin at 0 frames. Put one "
+                                    f"back, or launch a new run. The newest of {len(wrong)}: {wrong[0]}")
         if rows := MetricsReader(self._run.metrics).lengths():  # an earlier life left no checkpoint
             self._log.event("restore", "there is no checkpoint yet: begins again at 0 frames", progress=AT_THE_START,
                             data={"rows": rows})
