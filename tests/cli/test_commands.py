@@ -137,6 +137,9 @@ def test_runs_are_compared_and_read_from_a_shell(home: Path, capsys: pytest.Capt
     assert said("metrics", "first", "loss").startswith("frames,steps,updates,time_s,value\n")
     assert said("metrics", "second", "loss") == "frames,steps,updates,time_s,value\n"
     assert "max_gradient_norm" in said("fields", "ppo") and "ppo" in said("fields", "epochs")
+    happened, events = said("events", "first").splitlines(), wb.attach("first").events
+    assert [line.split()[2] for line in happened] == events["kind"].tolist()
+    assert re.match(r"20\d\d-\d\d-\d\d \d\d:\d\d:\d\d  ", happened[0])
     assert said("logs", "first") == f"{first.logs / 'learner.log'}\nall went well\n"
 
 

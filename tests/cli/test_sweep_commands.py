@@ -88,6 +88,9 @@ def test_sweeps_lists_sweeps_and_the_trials_of_one(swept: Path, capsys: pytest.C
     out = capsys.readouterr().out
     assert out.startswith("typed: finished, 2 of 2 trials") and "typed-1" in out and "learning_rate" in out
     assert wb.attach("typed-0").config.value("batch_size") == SMALL["batch_size"]
+    assert main(["stop", "typed"]) == 2
+    assert capsys.readouterr().err == ("workbench: 'typed' is a sweep, no run. Look at it: `workbench sweeps typed`; "
+                                       "end it: `workbench sweeps typed --stop`.\n")
 
 
 @pytest.mark.full

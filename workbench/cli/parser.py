@@ -29,7 +29,7 @@ _ELSEWHERE = "where it runs, and how fast"
 _NUMBERS = ("Numbers may be written as 2e7, 20M or 20_000_000. Defaults are those of the first algorithm that has the "
             "field; workbench fields has those of each, and a preset of the environment may have others.")
 _SYNONYMS = {"list": "runs", "ls": "runs", "ps": "runs", "rm": "delete", "kill": "stop", "log": "logs",
-             "diff": "compare", "events": "logs", "run": "train", "start": "launch"}
+             "diff": "compare", "run": "train", "start": "launch"}
 _CHOICE = re.compile(r"invalid choice: '(.*)' \(choose from (.*)\)")
 
 

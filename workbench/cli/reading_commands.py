@@ -7,6 +7,7 @@ import json
 import re
 import shutil
 import sys
+from datetime import datetime
 
 from workbench.cli.parser import OF_RUN, Commands, argument
 from workbench.cli.values import attached
@@ -68,6 +69,13 @@ def _compare(args: argparse.Namespace) -> None:
 def _metrics(args: argparse.Namespace) -> None:
     run = attached(args.name)
     print("\n".join(run.metric_names) if args.metric is None else run.metrics(args.metric).to_csv(index=False).rstrip())
+
+
+@command("events", "list what has happened to a run, the newest last", OF_RUN)
+def _events(args: argparse.Namespace) -> None:
+    for event in attached(args.name).events.itertuples():
+        at = datetime.fromtimestamp(event.time.timestamp())
+        say(args, f"{at:%Y-%m-%d %H:%M:%S}  {event.kind:<10}  {event.message}")
 
 
 @command("logs", "print the path and the last lines of each log of a run", OF_RUN)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import os
 import tempfile
 from collections.abc import Callable
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
     from workbench.policies.gymnasium_policy import Policy
 
 _ONNX_S = 600.0
+_FORMATS = (".zip", ".onnx")
 _OTHER_FORMATS = (".pt", ".pth", ".pkl", ".safetensors", ".tar", ".gz", ".h5", ".ckpt", ".json")
 
 
@@ -66,13 +68,14 @@ def export_policy(
         CheckpointCorrupt, StorageFailed: nothing was written.
     """
     source, path = chosen_checkpoint(checkpoint, trust_code=trust_code), Path(target).expanduser().absolute()
-    if path.suffix.lower() in _OTHER_FORMATS:
+    suffix = path.suffix.lower()
+    if suffix in _OTHER_FORMATS or suffix not in _FORMATS and difflib.get_close_matches(suffix, _FORMATS):
         raise InvalidInput(f"{path.name!r} ends as a file of another format. Name a new folder (it will hold "
                            "safetensors), or a file that ends in .zip or .onnx.")
     if evaluation is not None and evaluation.checkpoint.resolve() != source.path.resolve():
         raise InvalidInput(f"this evaluation is of {evaluation.checkpoint}, and {source.path} is exported. Give "
                            f"evaluation=wb.evaluate({str(source.path)!r}).")
-    is_onnx = path.suffix.lower() == ".onnx"
+    is_onnx = suffix == ".onnx"
     written = [path, *([path.with_suffix(".md")] if is_onnx else []),
                *([path.with_name(FILM)] if is_onnx and film else [])]
     for one in written:

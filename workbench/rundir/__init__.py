@@ -23,7 +23,7 @@ from workbench.config import RunConfig
 from workbench.errors import AccessDenied, RunExists, RunNotFound, StorageFailed, UnknownName, WorkbenchError
 from workbench.rundir.files import check_fields, check_stays, own, read_record, whose, write_atomically, write_record
 from workbench.rundir.making import made_at_once
-from workbench.rundir.record_folder import RecordFolder
+from workbench.rundir.record_folder import RECORD_NAME, RecordFolder
 
 __all__ = [
     "BY_HAND", "ENDED", "NOT_FINITE", "REMOTE", "OfRun", "Parent", "RunDirectory", "around", "checked_record",
@@ -382,7 +382,13 @@ def find(name: str | Path | OfRun) -> RunDirectory:
     if isinstance(name, str) and name.startswith("ray://"):
         raise RunNotFound(f"{name[:300]!r} is on a cluster. wb.attach(...) and wb.resume(...) take that; all else "
                           "takes the handle that they return.")
-    return name.directory if isinstance(name, OfRun) else RunDirectory.find(name, home() / "runs")
+    try:
+        return name.directory if isinstance(name, OfRun) else RunDirectory.find(name, home() / "runs")
+    except RunNotFound:
+        if isinstance(name, str) and RECORD_NAME.fullmatch(name) and (home() / "sweeps" / name / "sweep.json").exists():
+            raise RunNotFound(f"{name!r} is a sweep, no run. Look at it: wb.attach_sweep({name!r}); end it: "
+                              f"wb.attach_sweep({name!r}).stop().") from None
+        raise
 
 
 def every() -> list[RunDirectory]:
