@@ -73,9 +73,9 @@ def _metrics(args: argparse.Namespace) -> None:
 
 @command("events", "list what has happened to a run, the newest last", OF_RUN)
 def _events(args: argparse.Namespace) -> None:
-    for event in attached(args.name).events.itertuples():
-        at = datetime.fromtimestamp(event.time.timestamp())
-        say(args, f"{at:%Y-%m-%d %H:%M:%S}  {event.kind:<10}  {event.message}")
+    for _, event in attached(args.name).events.iterrows():
+        at = datetime.fromtimestamp(event["time"].timestamp())
+        say(args, f"{at:%Y-%m-%d %H:%M:%S}  {event['kind']:<10}  {event['message']}")
 
 
 @command("logs", "print the path and the last lines of each log of a run", OF_RUN)
