@@ -194,10 +194,10 @@ EXAMPLES = {
     "fields": 'wb.fields("learning_rate")["r2d2"].setting.default',
     "setting": 'wb.setting(0.1, "weight of the bonus", low=0.0, high=1.0, live=True)',
 
-    "Algorithm.after_update": "def after_update(self, loss, *, config, peers): ...",
+    "Algorithm.after_update": "def after_update(self, loss, *, config): ...",
     "Algorithm.act": "def act(self, output, *, roles, greedy, generator, config): ...",
     "Algorithm.behaviour_fields": "def behaviour_fields(self): ...",
-    "Algorithm.before_update": "def before_update(self, batch, *, config, peers): ...",
+    "Algorithm.before_update": "def before_update(self, batch, *, config): ...",
     "Algorithm.bootstrap": "def bootstrap(self, output): ...",
     "Algorithm.initial_priority": "def initial_priority(self, unroll, *, config): ...",
     "Algorithm.load_state": "def load_state(self, state): ...",

@@ -558,7 +558,7 @@ class Baseline(Good):
 
     mean = 0.0
 
-    def before_update(self, batch: Any, *, config: Any, peers: Any) -> None:
+    def before_update(self, batch: Any, *, config: Any) -> None:
         self.mean += 0.1 * (float(batch.reward[1:].mean()) - self.mean)
 
     def loss(self, network: Any, *, batch: Any, config: Any) -> wb.Loss:

@@ -183,10 +183,10 @@ def test_neither_the_loss_nor_the_statistics_wait_for_the_device(algorithm: str)
     trainer = trainer_of(config)
     batch, hyperparameters = batch_of(trainer, 0), config.hyperparameters
     with NoWaiting():
-        trainer.algorithm.before_update(batch, config=hyperparameters, peers=None)
+        trainer.algorithm.before_update(batch, config=hyperparameters)
         loss = loss_of(trainer, config, batch)
         loss.total.backward()
-        trainer.algorithm.after_update(loss, config=hyperparameters, peers=None)
+        trainer.algorithm.after_update(loss, config=hyperparameters)
 
 
 def values_in(network: nn.Module) -> Tensor:

@@ -72,7 +72,7 @@ def test_rewards_are_divided_by_the_deviation_of_their_discounted_returns(algori
         batch.reward = torch.from_numpy(np.stack(columns["reward"]).astype(np.float32))
         batch.behaviour["discounted_return"] = torch.from_numpy(np.stack(columns["r"]).astype(np.float32))
         raw = batch.reward.clone()
-        normalises.before_update(batch, config=config, peers=None)
+        normalises.before_update(batch, config=config)
         assert torch.equal(batch.reward, raw)
         ours = normalises.rewards(batch, config)
         for t in (0, 7, 49):
@@ -88,12 +88,12 @@ def test_a_reward_after_nothing_but_zeros_is_bounded_and_one_that_is_not_finite_
                                    behaviour=normalises.behaviour_fields())])
     batch.reward.zero_()
     batch.behaviour["discounted_return"].zero_()
-    normalises.before_update(batch, config=config, peers=None)
+    normalises.before_update(batch, config=config)
     batch.reward[1] = 3.0
     assert normalises.rewards(batch, config)[0, 0] == 10
     assert normalises.rewards_and_discounts(batch, config)[0][0, 0] == 5, "reward_scale comes after it"
     batch.behaviour["discounted_return"][2] = math.inf
-    normalises.before_update(batch, config=config, peers=None)
+    normalises.before_update(batch, config=config)
     assert normalises.rewards(batch, config).isfinite().all()
 
 

@@ -204,7 +204,7 @@ def test_launch_status_tune_evaluate_stop(home: Path, capsys: pytest.CaptureFixt
     assert here("scale", "typed", "1") == "actors: 2 → 1\n" and wb.attach("typed").config.actors == 1
     assert workbench("stop", "typed").stdout.startswith("typed: stopped")
     shown = here("status", "typed")
-    assert "actor 0: ended" in shown and "dead" not in shown
+    assert "actor 0: ended" in shown and "dead" not in shown and "\n  learner: cpu fp32, 1 thread\n" in shown
     words = ["seed=3", "--name=other", "learning_rate=1e-4", "--launcher", "local", "actors=1"]
     assert here("fork", written, *words) == "other\n"
     assert Path(wb.attach("other").directory.parent()["checkpoint"]).name == written.partition("@")[2]

@@ -62,9 +62,9 @@ def test_an_update_reads_no_value_of_the_device(name: str) -> None:
     trainer = trainer_on(device, config, spec)
     batch = device.place_batch(batch_of(config, spec, seed=0))
     for _ in range(2):  # the second one finds the optimizer's state
-        trainer.algorithm.before_update(batch, config=config.hyperparameters, peers=None)
+        trainer.algorithm.before_update(batch, config=config.hyperparameters)
         loss, loss_and_norm = trainer._step(batch, config.hyperparameters)
-        trainer.algorithm.after_update(loss, config=config.hyperparameters, peers=None)
+        trainer.algorithm.after_update(loss, config=config.hyperparameters)
         assert loss_and_norm.device.type == "meta" and loss_and_norm.shape == (2,)
         assert all(value.device.type == "meta" for value in loss.scalars.values())
 

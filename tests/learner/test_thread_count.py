@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator
+from contextlib import closing
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -16,6 +18,7 @@ from workbench.config import RunConfig
 from workbench.learner.build import Builder
 from workbench.learner.training import thread_count as module
 from workbench.learner.training.thread_count import FIRST_S, PAIRS, STRETCH_S, Threads
+from workbench.metrics import MetricsWriter
 
 
 @pytest.fixture(autouse=True)
@@ -54,6 +57,7 @@ def test_half_as_many_stay_where_they_are_faster() -> None:
     """A network so small that its threads only wait for each other, on many busy cores."""
     trained = Trained(lambda threads: 0.01 * threads, count=32, most=64, idle_cores=0.0).for_s(200)
     assert trained.threads.count == 1 and len(trained.told) == 5
+    assert trained.told[-1] == "training takes 1 thread from now on: 2.00 times the updates/s of 2"
 
 
 def test_more_threads_leave_alone_what_others_use() -> None:
@@ -66,14 +70,16 @@ def test_what_becomes_faster_by_itself_is_no_gain() -> None:
     """While actors come up, each stretch has more updates than the one before."""
     trained = Trained(lambda threads: 0.2 / (1 + trained.now / 20), count=1, most=2)
     trained.for_s(600)
-    assert 2 in trained.used and trained.threads.count == 1 and not trained.told
+    assert 2 in trained.used and trained.threads.count == 1
+    assert len(trained.told) == 1 and trained.told[0].startswith("training stays with 1 thread: 2 made ")
 
 
 @pytest.mark.parametrize("factor", [1.0, 1.5, 11.0])
 def test_a_slower_number_costs_little(factor: float) -> None:
     """It ends after one stretch or two, and the next try comes later each time: about 1 % of an hour."""
     trained = Trained(lambda threads: 0.1 if threads == 1 else 0.1 * factor, count=1, most=2).for_s(3600)
-    assert trained.threads.count == 1 and not trained.told and 2 in trained.used
+    assert trained.threads.count == 1 and 2 in trained.used
+    assert trained.told == [f"training stays with 1 thread: 2 made {1 / factor:.2f} times the updates/s"], "once"
     tried_s = sum(0.1 * factor for threads in trained.used if threads == 2)
     assert tried_s * (1 - 1 / factor) < 45 and trained.used[-1] == 1
 
@@ -84,7 +90,8 @@ def test_a_pause_counts_for_neither() -> None:
     trained.now += 3600
     trained.threads.interrupted()
     trained.for_s(3600)
-    assert trained.threads.count == 1 and not trained.told
+    assert trained.threads.count == 1
+    assert trained.told == ["training stays with 1 thread: 2 made 1.00 times the updates/s"]
 
 
 def test_a_try_that_is_interrupted_leaves_the_number_of_before() -> None:
@@ -138,11 +145,19 @@ def test_the_loop_of_a_run_lets_numbers_take_turns(home: None, monkeypatch: pyte
     ({"exact_resume_updates": 10, "device": "cpu"}, "cpu", 1, 2, 0),
 ])
 def test_a_number_is_tried_where_it_decides_nothing_and_the_cores_are_the_run_s(
-    fields: dict[str, Any], device: str, learners: int, count: int, most: int, monkeypatch: pytest.MonkeyPatch
+    fields: dict[str, Any], device: str, learners: int, count: int, most: int, tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr("workbench.config.hardware.cores", lambda: 4)
     builder = Builder.__new__(Builder)
     builder._state = SimpleNamespace(config=RunConfig.build("CartPole-v1", **fields))
     builder._learners = SimpleNamespace(size=learners, here=learners)
-    threads = builder._threads(SimpleNamespace(kind=device))
-    assert (threads.count, threads._most) == (count, most)
+    builder._run = SimpleNamespace(metrics=tmp_path / "metrics.sqlite")
+    for found in (None, 3, 64):
+        if found is not None:
+            with closing(MetricsWriter(builder._run.metrics)) as writer:
+                writer.status({"learner_threads": found})
+                writer.commit()
+        threads = builder._threads(SimpleNamespace(kind=device))
+        assert threads._most == most
+        assert threads.count == (min(found, 4) if found and most else count), "what the life before found, if it tried"

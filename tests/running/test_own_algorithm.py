@@ -368,7 +368,7 @@ def test_a_mended_class_that_fails_at_once_leaves_the_run_as_it_was(home: Path) 
 
 
 class FailsAfterwards(Bonus):
-    def after_update(self, loss: wb.Loss, *, config: Any, peers: Any) -> None:
+    def after_update(self, loss: wb.Loss, *, config: Any) -> None:
         self.times = getattr(self, "times", 0) + 1
         if self.times > 5:
             raise ArithmeticError("the sixth time")

@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from workbench.algorithms.batch import Batch
 from workbench.algorithms.interface import DISCOUNTED_RETURN, Algorithm, Loss
 from workbench.algorithms.popart import PopArtValue, value_head
-from workbench.algorithms.running_statistics import Peers, RunningStatistics
+from workbench.algorithms.running_statistics import RunningStatistics
 from workbench.environment_spec import EnvironmentSpec
 from workbench.errors import NetworkFailed
 from workbench.trajectory import FieldSpec
@@ -76,15 +76,15 @@ class BaselineAlgorithm(Algorithm):
             metrics["return_deviation"] = self._returns.deviation
         return metrics
 
-    def before_update(self, batch: Batch, *, config: Any, peers: Peers | None) -> None:
+    def before_update(self, batch: Batch, *, config: Any) -> None:
         """Adds the discounted returns of steps 1 … T to their statistics: rewards are then normalised by these too."""
         if self._returns is not None:
-            self._returns.add(batch.behaviour[DISCOUNTED_RETURN][1:].flatten(), peers)
+            self._returns.add(batch.behaviour[DISCOUNTED_RETURN][1:].flatten(), self.peers)
 
-    def after_update(self, loss: Loss, *, config: Any, peers: Peers | None) -> None:
+    def after_update(self, loss: Loss, *, config: Any) -> None:
         """Lets the value head follow the targets of its update."""
         if self._value_head is not None and loss.value_targets is not None:
-            self._value_head.follow(loss.value_targets, step_size=config.popart_step_size, peers=peers)
+            self._value_head.follow(loss.value_targets, step_size=config.popart_step_size, peers=self.peers)
 
     # ---- what it has learnt beside the network ----------------------------------------------------------------------
 

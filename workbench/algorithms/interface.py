@@ -214,8 +214,8 @@ class Algorithm:
         distribution: of the policy over its actions; a subclass may set another `Distribution` in its place.
         values_finals: whether its loss values the final observations of truncated episodes itself (`with_finals`),
             which unrolls then keep; otherwise it finds the values that inference gave them.
-        peers: the learners that train together, which average a loss's scalars (`Peers.average`, called by all of them
-            in the same order); None: this one is alone.
+        peers: the learners that train together, which average a loss's scalars and statistics of the data
+            (`Peers.average`, called by all of them in the same order); None: this one is alone.
         training_generator: of random numbers in training, which no other learner draws, on the device of training; the
             learner keeps it in checkpoints. On XLA, which has no generators, it is a CPU's, and a loss draws with
             generator=None: there the learner has seeded torch's own.
@@ -314,10 +314,10 @@ class Algorithm:
     def prepare(self, network: nn.Module) -> None:
         """Called once the network's weights are in place, before `load_state`, `loss` and `updated`."""
 
-    def before_update(self, batch: Batch, *, config: Any, peers: Peers | None) -> None:
-        """Called before the loss of each batch, for statistics of the data; `peers` average over several learners."""
+    def before_update(self, batch: Batch, *, config: Any) -> None:
+        """Called before the loss of each batch, for statistics of the data, which `peers` average."""
 
-    def after_update(self, loss: Loss, *, config: Any, peers: Peers | None) -> None:
+    def after_update(self, loss: Loss, *, config: Any) -> None:
         """Called after each update with its loss, before `updated`; see `before_update`."""
 
     def updated(self, network: nn.Module, *, updates: int, config: Any) -> None:

@@ -41,6 +41,8 @@ def _status(args: argparse.Namespace) -> None:
         print(json.dumps({"name": status.name, "state": status.state, **dataclasses.asdict(status)}, indent=1))
         return
     say(args, f"{status.name}: {status.line()}")
+    if device := FACTS["device"].shown(status):
+        print(f"  learner: {device}")
     for actor in status.actors:
         life = "alive" if actor.alive else "dead" if status.alive else "ended"
         speed = FACTS["steps_per_second"].written(actor.steps_per_second, unit=True)

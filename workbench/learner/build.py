@@ -31,6 +31,8 @@ from workbench.learner.training.checkpointing import Counters
 from workbench.learner.training.restoring import Restoring
 from workbench.learner.training.thread_count import Threads
 from workbench.learner.training.trainer import Trainer
+from workbench.metrics import MetricsReader
+from workbench.metrics.status import LearnerStatus
 from workbench.metrics.writer import Episode
 from workbench.policies import check_algorithm, frozen_opponent, roles
 from workbench.policies.player import load_opponent
@@ -107,7 +109,9 @@ class Builder:
         config, here, cores = self._state.config, self._learners.here, hardware.cores()
         alone = self._learners.size == 1 and config.launcher in ("local", "colab")  # on cores that are this machine's
         tries = alone and device.kind == "cpu" and not (config.learner_threads or config.exact_resume_updates)
-        return Threads(chosen.training_threads(config.learner_threads, cores=cores, learners=here),
+        before = (MetricsReader(self._run.metrics).status() or ({}, 0.0))[0] if tries else {}  # of the life before
+        found = min(LearnerStatus.from_json(before).learner_threads, cores)
+        return Threads(found or chosen.training_threads(config.learner_threads, cores=cores, learners=here),
                        most=cores if tries else 0,
                        tell=lambda sentence: self._log.event("threads", sentence, progress=self._state.progress))
 

@@ -77,6 +77,11 @@ def _average(status: RunStatus) -> str:
     return "" if status.state == "training" else ", on average"
 
 
+def _device_of(status: RunStatus) -> str:
+    threads = counted(status.learner_threads, "threads") if status.device == "cpu" and status.learner_threads else ""
+    return ", ".join(filter(None, (f"{status.device} {status.precision}".strip(), threads)))
+
+
 def _memory_of(status: RunStatus) -> str:
     return f" of {'the learner (cpu)' if status.device == 'cpu' else status.device}"
 
@@ -104,6 +109,6 @@ FACTS: Mapping[str, StatusFact] = {fact.name: fact for fact in (
     StatusFact("alive_s", "hours", "h", form=lambda seconds: f"{seconds / 3600:.3g}"),
     StatusFact("cost", "cost", form="{:.2f}".format),
     StatusFact("cost_per_billion_frames", "cost per billion frames", form="{:,.2f}".format),
-    StatusFact("device", "device", of=lambda status: f"{status.device} {status.precision}".strip()),
+    StatusFact("device", "device", of=_device_of),
     StatusFact("compiler", "compiler"),
 )}  # fmt: skip

@@ -281,7 +281,7 @@ def _check_loss(
     algorithm: Algorithm, network: nn.Module, batch: Batch, unroll: Unroll, config: Any, new: bool
 ) -> Loss:
     with naming("before_update(batch, ...)"):
-        algorithm.before_update(batch, config=config, peers=None)
+        algorithm.before_update(batch, config=config)
     steps, rows = batch.reward.shape
     with naming(f"loss(network, batch=..., config=...), whose batch has T + 1 = {steps} steps of B = {rows} unrolls,"):
         versions = {name: tensor._version for name, tensor in batch.arrays().items()}
@@ -306,7 +306,7 @@ def _check_loss(
     rule(all(bool(torch.isfinite(slope).all()) for slope in slopes), "a gradient of loss(...) is not finite.")
     network.zero_grad(set_to_none=True)
     with naming("after_update(loss, ...)"):
-        algorithm.after_update(loss, config=config, peers=None)
+        algorithm.after_update(loss, config=config)
     with naming("updated(network, ...)"):
         algorithm.updated(network, updates=1, config=config)
     if isinstance(config, ReplayConfig):

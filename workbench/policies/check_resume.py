@@ -83,7 +83,7 @@ def _total(algorithm: Algorithm, network: nn.Module, batch: Batch, config: Any) 
     torch.manual_seed(0)
     algorithm.training_generator.manual_seed(0)
     with naming("before_update and loss of a second batch"):
-        algorithm.before_update(batch, config=config, peers=None)
+        algorithm.before_update(batch, config=config)
         return algorithm.loss(network, batch=batch, config=config).total.detach()  # type: ignore[arg-type]
 
 

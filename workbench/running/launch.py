@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Unpack
 
 from workbench import launchers, rundir
 from workbench.checkpoints import Checkpoint
-from workbench.config import DEFAULT, REPLAY_S, RunConfig
+from workbench.config import DEFAULT, REPLAY_S, RunConfig, hardware
 from workbench.config.chosen import DEVICE_VARIABLE
 from workbench.config.few_updates import few_updates
 from workbench.config.signatures import with_fields
@@ -45,6 +45,7 @@ from workbench.running.starting import (
     started,
     stem_for,
 )
+from workbench.tables import counted
 from workbench.wire import certificates
 
 if TYPE_CHECKING:
@@ -111,6 +112,9 @@ def launch(
     keep_demonstrations = demonstrating.checked(demonstrations, config)
     if warning := few_updates(config, "this run"):
         notify(warning)
+    if config.learner_threads > (cores := hardware.cores()) and config.launcher != "ray":
+        notify(f"learner_threads={config.learner_threads}: this machine has {counted(cores, 'cores')}, for which the "
+               "threads will wait in turn.")
     parent = None if checkpoint is None else rundir.parent_of(chosen_checkpoint(checkpoint).path, take="weights")
     record = new_record(config, parent=parent, code=code, preset=preset_name)
     directory = created(name, stem_for(config), record, code, place,

@@ -13,6 +13,8 @@ from collections.abc import Callable, Generator
 import psutil
 import torch
 
+from workbench.tables import counted
+
 STRETCH_S = 2.0  # updates of one number of threads, before the other has its turn
 LEAST_UPDATES = 3  # of a stretch
 FIRST_S, LONGEST_S = 10.0, 600.0  # between two tries: twice as long after each that changed nothing
@@ -33,12 +35,12 @@ class Threads:
 
     A try lets stretches of updates with twice as many threads, or half as many, take turns with those of the present
     number. The other number stays if it makes more updates/s, by the median of pairs of stretches. More are tried only
-    where cores are idle.
+    where cores are idle. What a number brings is told where it stays, and else once.
 
     Args:
         count: threads at first.
         most: threads at most; 0: `count` for good.
-        tell: takes a sentence when another number stays.
+        tell: takes a sentence.
 
     Attributes:
         count: threads, but for those of a try.
@@ -49,6 +51,7 @@ class Threads:
         clock: Callable[[], float] = time.monotonic, idle: Callable[[], float] = idle_s,
     ) -> None:
         self.count, self._most, self._tell, self._clock, self._idle = count, most, tell, clock, idle
+        self._told: set[tuple[int, int]] = set()  # numbers that were no faster than others
         self._begin()
 
     def _begin(self) -> None:
@@ -103,7 +106,12 @@ class Threads:
             turn = turn[::-1]  # what becomes faster or slower meanwhile speaks for neither
             gains.append(rates[other] / rates[self.count])
             if gains[-1] < LOSS or sum(gain < 1 for gain in gains) > SLOWER:
-                return
-        if (gain := statistics.median(gains)) >= GAIN:
-            self._tell(f"training takes {other} threads from now on: {gain:.2f} times the updates/s of {self.count}")
+                break
+        gain, before = statistics.median(gains), self.count
+        if len(gains) == PAIRS and gain >= GAIN:
+            self._tell(f"training takes {counted(other, 'threads')} from now on: {gain:.2f} times the updates/s of "
+                       f"{before}")
             self.count = other
+        elif (before, other) not in self._told:
+            self._told.add((before, other))
+            self._tell(f"training stays with {counted(before, 'threads')}: {other} made {gain:.2f} times the updates/s")

@@ -102,7 +102,7 @@ class Trainer:
         with self._device.tracing():
             batch = self._device.place_batch(batch)
             with self._own_code("before_update"):
-                self.algorithm.before_update(batch, config=config, peers=self._learners.peers)
+                self.algorithm.before_update(batch, config=config)
             self._set_rates(learning_rate, config)
             loss, loss_and_norm = self._recorded_step(batch, config)
             if self._device.lags:
@@ -116,7 +116,7 @@ class Trainer:
                 stacks = stack_frames(batch.observation, stack_prefix=batch.stack_prefix, start=batch.start)
                 self.network.observe(stacks[:-1], self._learners.peers)  # the last step is the next unroll's first
             with self._own_code("after_update"):
-                self.algorithm.after_update(loss, config=config, peers=self._learners.peers)
+                self.algorithm.after_update(loss, config=config)
             with self._own_code("updated"):
                 self.algorithm.updated(self.network, updates=self.updates + 1, config=config)
             self.updates += 1

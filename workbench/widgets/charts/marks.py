@@ -39,10 +39,11 @@ _VIOLET, _GREEN, _BLUE, _RED, _GREY = "#9a4fc0", "#009e73", "#2a80c4", "#d32f3f"
 EVENT_MARKS = {
     "tune": EventMark("steering", _DIAMOND, _VIOLET), "scale": EventMark("steering", _SQUARE, _VIOLET),
     "pause": EventMark("steering", _BARS, _GREY), "resume": EventMark("steering", _RIGHT, _GREY),
-    "kill": EventMark("steering", _PLUS, _GREY), "threads": EventMark("steering", _UP, _GREY),
+    "kill": EventMark("steering", _PLUS, _GREY),
     "checkpoint": EventMark("checkpoints", _UP, _GREEN),
-    "restart": EventMark("restarts", _CIRCLE, _BLUE), "restore": EventMark("restarts", _LEFT, _BLUE),
-    "fork": EventMark("restarts", _DOWN, _BLUE), "error": EventMark("faults", _CROSS, _RED),
+    "restart": EventMark("processes", _CIRCLE, _BLUE), "restore": EventMark("processes", _LEFT, _BLUE),
+    "fork": EventMark("processes", _DOWN, _BLUE), "threads": EventMark("processes", _UP, _GREY),
+    "error": EventMark("faults", _CROSS, _RED),
     "failed": EventMark("faults", _SQUARE, _RED), "collapse": EventMark("faults", _DOWN, _RED),
     "recovered": EventMark("faults", _UP, _BLUE),
 }
