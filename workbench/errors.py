@@ -347,12 +347,14 @@ def _misfit(signature: inspect.Signature, keywords: Iterable[str], remedies: dic
     takes_any = any(parameter.kind is parameter.VAR_KEYWORD for parameter in signature.parameters.values())
     if not takes_any and (unknown := [name for name in keywords if name not in names]):
         known = f" Known: {', '.join(names)}." if names else " It takes none."
-        hint = nearest(unknown[0], names) or (f" {remedies[unknown[0]]}" if unknown[0] in remedies else known)
+        hint = f" {remedies[unknown[0]]}" if unknown[0] in remedies else nearest(unknown[0], names) or known
         return f"there is no argument {unknown[0]!r}.{hint}"
     if remedy := next((text for name, text in remedies.items() if repr(name) in python_says), ""):
         return f"{python_says}. {remedy}"
     if not by_keyword and (remedy := remedies.get(names[-1], "") if names else ""):
         return f"{python_says}. {remedy}"
+    if not names:
+        return f"{python_says}. It takes none."
     if takes_any and not by_keyword:
         return f"{python_says}. Give fields by name, such as learning_rate=3e-4."
     return f"{python_says}. Give arguments by name: {', '.join(f'{name}=...' for name in by_keyword) or 'name=...'}."

@@ -96,7 +96,8 @@ def test_the_command_line_prints_no_command_to_a_terminal(
     bad.write(error={"type": EVIL, "message": f"first\n{EVIL}"}, state="failed")
     sweep = swept.by_hand("theirs", note=EVIL)
     for words in (["status", "bad"], ["runs"], ["card", "bad"], ["sweeps"], ["sweeps", "theirs"], ["tune", "bad", EVIL],
-                  ["resume", EVIL], ["evaluate", "bad"], ["checkpoints", "bad"], ["stop", "bad"]):  # fmt: skip
+                  ["resume", EVIL], ["evaluate", "bad"], ["checkpoints", "bad"], ["events", "bad"],
+                  ["stop", "bad"]):  # fmt: skip
         command(words)
         said = capsys.readouterr()
         assert harmless(said.out + said.err), words

@@ -339,13 +339,16 @@ def test_a_run_that_ends_without_a_checkpoint_gives_its_name_back(
     assert not Storage(url).names()
 
 
-def test_a_copy_is_not_resumed_by_its_path(home: Path, tmp_path: Path) -> None:
+def test_a_copy_is_not_resumed_or_deleted_by_its_path(home: Path, tmp_path: Path) -> None:
     folder = tmp_path / "kept"
     run = made(config=RunConfig.build("testing/counting-v0", storage=str(folder)).to_json())
     save(run.checkpoints, frames=100)
     Storage(str(folder)).keep(run)
     with pytest.raises(InvalidInput, match=r"is the copy of a run.*wb\.resume\('file:///.*/kept/pong'\)"):
         wb.resume(folder / "pong")
+    with pytest.raises(InvalidInput, match=r"is the copy of a run.*delete that folder itself"):
+        wb.attach(folder / "pong").delete()
+    assert (folder / "pong").is_dir() and run.path.is_dir()
     assert not lock.is_alive(RunDirectory(folder / "pong"))
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import time
 from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -62,12 +63,30 @@ def run(home: Path) -> wb.Run:
     (lambda run: wb.launch("CartPole-v1", exp_name="x"), r"^launch\(\): there is no argument 'exp_name'.*'name'\?$"),
     (lambda run: wb.sweep("CartPole-v1", space={"learning_rate": (1e-4, 1e-2)}, trial=3),
      r"^sweep\(\): there is no argument 'trial'\. Did you mean 'trials'\?$"),
+    (lambda run: wb.machine(3), r"^machine\(\): too many positional arguments"),
+    (lambda run: wb.plan(fps=3), r"^plan\(\): there is no argument 'fps'\. Give frames_per_second=\.\.\.$"),
+    (lambda run: wb.recipe(), r"^recipe\(\): missing .*'kind'\. Give one of wb\.recipe\('ray-cluster'\), "),
     (lambda run: wb.sweep(), r"^sweep\(\): missing .*'environment'\. Give its name: wb.sweep\('CartPole-v1', space="),
 ])  # fmt: skip
 def test_arguments_that_do_not_fit_are_named(run: wb.Run, call: Callable[[Any], object], text: str) -> None:
     with pytest.raises(WrongArguments, match=text) as refusal:
         call(run)
     assert isinstance(refusal.value, TypeError)
+
+
+def test_a_pattern_of_environments_is_a_word() -> None:
+    with pytest.raises(WrongType, match=r"pattern=3 must be a word, such as wb\.environments\('mujoco'\)"):
+        wb.environments(3)  # type: ignore[arg-type]
+
+
+def test_events_are_shown_whole_also_some_of_them(run: wb.Run) -> None:
+    """Pandas cuts what is longer than 50 characters, and leaves columns out."""
+    long = "much was said " * 20 + "of it"
+    with closing(MetricsWriter(run.directory.metrics)) as writer:
+        writer.event("error", long)
+    for events in (run.events, run.events.query("kind == 'error'"), run.events[["kind", "message"]].tail(1)):
+        assert long in repr(events) and long in events._repr_html_()
+        assert all(name in repr(events) for name in events.columns)
 
 
 @pytest.mark.parametrize(("ask", "call"), [

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from workbench.config import RunConfig
 from workbench.errors import InvalidInput, StorageFailed
+from workbench.rundir import RunDirectory
 
 FOLDER = "WORKBENCH_MIRROR"  # variable with the folder to which runs of the launcher "colab" are copied
 RECORD = "mirror.json"  # of a run: what was copied there last
@@ -60,6 +61,12 @@ def places(config: RunConfig) -> dict[str, bool]:
     folder = os.environ.get(FOLDER, "") if config.launcher == "colab" else ""
     storage = "" if folder and folder_of(config.storage) == Path(folder).absolute() else config.storage
     return {place: place == folder for place in (storage, folder) if place}
+
+
+def place_of_copy(directory: RunDirectory) -> str:
+    """The place in which the run in this directory is a copy; "" of a run that is none."""
+    return next((place for place in places(directory.config()) if (folder := folder_of(place)) is not None
+                 and directory.path.resolve() == (folder / directory.name).resolve()), "")
 
 
 def call_to_restore(place: str, name: str) -> str:

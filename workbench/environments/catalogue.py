@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from workbench.environments import registry
 from workbench.environments.families import FAMILIES, PACKAGES, importing, lacking, package_of
 from workbench.environments.presets import presets_of
+from workbench.errors import WrongType
 from workbench.tables import Columns, Table
 
 
@@ -115,6 +116,8 @@ def environments(pattern: str | None = None) -> Table[FamilyRow] | Table[Environ
     families = _families()
     if pattern is None:
         return Table([family.row for family in families], _FAMILY_COLUMNS, empty="")
+    if not isinstance(pattern, str):
+        raise WrongType(f"pattern={pattern!r:.100} must be a word, such as wb.environments('mujoco').")
     word = pattern.lower()
     family = next((family for family in families if word.rstrip("/") == family.name.rstrip("/").lower()), None)
     rows = family.rows if family else [

@@ -8,7 +8,7 @@ from numbers import Real
 from typing import TYPE_CHECKING, Any
 
 from workbench.config import ALGORITHMS, DEFAULT, settings
-from workbench.errors import InvalidInput, OutOfBounds, UnknownName
+from workbench.errors import InvalidInput, OutOfBounds, UnknownName, checked_arguments
 from workbench.planning import capacity, limits
 from workbench.planning.constants import accelerators, by_size, constant, environment_of, environments, known
 from workbench.planning.learner_capacity import UNROLLS_EACH, LearnerCapacity, Rate
@@ -188,6 +188,7 @@ class _EnvironmentNumbers:
     basis: str
 
 
+@checked_arguments(fps="Give frames_per_second=...")
 def plan(
     environment: str = "ALE/Pong-v5", *, frames_per_second: float | None = None, cores: int | None = None,
     learners: int | None = None, algorithm: str = DEFAULT,

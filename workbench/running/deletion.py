@@ -15,6 +15,7 @@ from itertools import count
 from pathlib import Path
 
 from workbench import checkpoints, rundir
+from workbench.copies import place_of_copy
 from workbench.errors import AlgorithmFailed, InvalidInput, RunAlive, StorageFailed, WorkbenchError
 from workbench.rundir import ENDED, RunDirectory, lock
 from workbench.rundir.files import make_private
@@ -28,10 +29,16 @@ _LAST_S = 5.0  # for those of a run that says it has ended
 def delete(directory: RunDirectory) -> Path:
     """Move a run's directory to the trash; returns its new path, such as `trash/pong-vtrace-1-20261121-093100`.
 
-    Move it back, and the run is there again. Raises RunNotFound, AccessDenied, RunAlive or StorageFailed, and then
-    moves nothing.
+    Move it back, and the run is there again. Raises RunNotFound, AccessDenied, RunAlive, StorageFailed, or InvalidInput
+    for the copy of a run, and then moves nothing.
     """
     checked(directory).check_own()
+    place = ""
+    with suppress(WorkbenchError):  # what is damaged can be deleted
+        place = place_of_copy(directory)
+    if place:
+        raise InvalidInput(f"{directory.path} is the copy of a run, which another machine may go on with. If nobody "
+                           "needs it, delete that folder itself.")
     with lock.held(lock.of_start(directory), wait_s=lock.LOOK_S) as mine:  # so that no process starts it meanwhile
         if mine and lock.is_held(lock.of_supervisor(directory)) and _state(directory) in ENDED:
             with suppress(WorkbenchError):

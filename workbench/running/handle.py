@@ -136,14 +136,15 @@ class Run(NamesNearest):
     def events(self) -> pd.DataFrame:
         """The run's events, oldest first: time, kind, message, frames, steps, updates, time_s, data.
 
-        An event before the first status of a resumed learner has no frames, steps and updates. Pandas cuts long
-        messages when it prints; `pd.set_option("display.max_colwidth", None)` shows them whole.
+        An event before the first status of a resumed learner has no frames, steps and updates.
         """
         import pandas as pd
 
+        from workbench.running.event_table import EventTable
+
         checked(self._directory)
         columns = ["time", "kind", "message", *COUNTERS, "data"]
-        table = pd.DataFrame(self._reader.events(), columns=columns)
+        table = EventTable(self._reader.events(), columns=columns)
         table["time"] = pd.to_datetime(table["time"], unit="s")
         table["message"] = table["message"].map(printable)
         return table.astype(dict.fromkeys(("frames", "steps", "updates"), "Int64"))  # which has missing values

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from workbench.config import RunConfig, chosen, hardware
+from workbench.errors import checked_arguments
 from workbench.tables import Columns, Table
 
 
@@ -64,6 +65,7 @@ class Machine:
         return self.facts._repr_html_()
 
 
+@checked_arguments()
 def machine() -> Machine:
     """This machine (cores, instruction sets, accelerators), and what follows for runs launched here.
 

@@ -14,7 +14,7 @@ from typing import Any
 from workbench import imports, rundir
 from workbench.config import RunConfig
 from workbench.config.hardware import version
-from workbench.copies import LAST_COPY_S, call_to_restore, check_writable, folder_of, places
+from workbench.copies import LAST_COPY_S, call_to_restore, check_writable, folder_of, place_of_copy, places
 from workbench.errors import (
     ConnectionLost,
     InvalidInput,
@@ -90,11 +90,9 @@ def created(
 
 def check_no_copy(directory: RunDirectory) -> None:
     """Raises InvalidInput for the copy of a run, by its path: the run would train in it, and copy itself onto it."""
-    for place in places(directory.config()):
-        folder = folder_of(place)
-        if folder is not None and directory.path.resolve() == (folder / directory.name).resolve():
-            raise InvalidInput(f"{directory.path} is the copy of a run, which another machine may go on with. To go on "
-                               f"with it here: {call_to_restore(place, directory.name)}.")
+    if place := place_of_copy(directory):
+        raise InvalidInput(f"{directory.path} is the copy of a run, which another machine may go on with. To go on "
+                           f"with it here: {call_to_restore(place, directory.name)}.")
 
 
 def check_storage(directory: RunDirectory, config: RunConfig) -> None:

@@ -10,7 +10,7 @@ from typing import Any
 from workbench import rundir
 from workbench.config import RunConfig
 from workbench.config.settings import settings
-from workbench.errors import InvalidInput, OutOfBounds, UnknownName
+from workbench.errors import InvalidInput, OutOfBounds, UnknownName, checked_arguments
 from workbench.planning import Plan
 from workbench.planning.recipes import of_run
 from workbench.planning.recipes.cluster import Cluster
@@ -28,6 +28,7 @@ KINDS = {
 _CPU_ONLY = ("cpu-core",)
 
 
+@checked_arguments(kind="Give one of wb.recipe('ray-cluster'), 'kuberay-cluster', 'kuberay-job', 'slurm', 'sky'.")
 def recipe(kind: str, *, run: str | Path | OfRun | None = None, plan: Plan | None = None, **fields: Any) -> str:
     """The text of a file that starts a cluster, and a run on it.
 
