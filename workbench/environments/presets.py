@@ -158,8 +158,8 @@ PRESETS = (
         "mujoco", rf"(?:{_MUJOCO})-v\d+$", "locomotion with continuous actions",
         "V-trace: normalised observations, discount and λ of arXiv 2006.05990, the rest ours, measured on "
         "HalfCheetah-v5; PPO: arXiv 1707.06347, table 3, in minibatches of 256 steps; SAC: arXiv "
-        "1812.05905, table 1: its network, and an update of 256 single steps for each step, the critics at 1e-3 as "
-        "CleanRL's, measured on HalfCheetah-v5",
+        "1812.05905, table 1: its network, and an update of 256 single steps for each step, from 5,000 on and the "
+        "critics at 1e-3, as CleanRL's, measured on HalfCheetah-v5",
         run={"total_frames": 10_000_000},
         algorithms={
             "vtrace": {"network": "mlp", "normalize_observations": True, "reward_scale": 0.1, "unroll_length": 32,
@@ -168,7 +168,7 @@ PRESETS = (
             "ppo": {"network": "mlp", "normalize_observations": True, "reward_scale": 0.1, "unroll_length": 64,
                     "batch_size": 4, "minibatches": 8, "epochs": 10, "max_abs_reward": 0.0, "learning_rate": 3e-4,
                     "learning_rate_schedule": "linear", "entropy_cost": 0.0},
-            "sac": {**_SAC, "replay_min_size": 1000, "critic_rate_factor": 3.33},
+            "sac": {**_SAC, "replay_min_size": 5000, "critic_rate_factor": 3.33},
         },
         own=True,
     ),
