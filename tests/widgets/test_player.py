@@ -14,7 +14,7 @@ import pytest
 from PIL import Image
 
 from tests.conftest import eventually
-from workbench.environment_spec import Part
+from workbench.environment_spec import ActionSpec, Part
 from workbench.environments.observations import MOST_ENTRIES, decode
 from workbench.errors import InvalidInput
 from workbench.playing.rollout import Rollout
@@ -37,7 +37,7 @@ def rollout(**changes: Any) -> Rollout:
         observation_rows=np.zeros((T + 1, 1, 84, 84), np.uint8), actions=np.arange(T) % A, rewards=rewards,
         values=np.linspace(0, 1, T, dtype=np.float32), policy=policy,
         q_values=None, state_norm=None, saliency=None, terminated=True, truncated=False,
-        action_names=("NOOP", "UP", "DOWN"), fps=15.0,
+        action_names=("NOOP", "UP", "DOWN"), fps=15.0, action_spec=ActionSpec("categorical", (A,)),
     )
     return replace(made, **changes)
 

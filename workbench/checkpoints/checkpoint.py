@@ -91,6 +91,11 @@ class Checkpoint:
         return [group for group in groups if group != REPLAY or (self.path / file_of(REPLAY)).exists()]
 
     @property
+    def size_bytes(self) -> int:
+        """The size of its groups on the disk."""
+        return sum(int(self.files[file_of(group)]["size_bytes"]) for group in self.groups)
+
+    @property
     def has_replay(self) -> bool:
         """Whether it holds the replay, which only the newest automatic checkpoint of a run keeps."""
         return REPLAY in self.groups

@@ -71,7 +71,7 @@ def _plays(policy: PretrainedPolicy) -> str:
 
 def size(checkpoint: Checkpoint) -> str:
     """The size of its files on the disk, in words."""
-    total = sum(file["size_bytes"] for file in checkpoint.files.values())
+    total = checkpoint.size_bytes
     return f"{total / 2**20:.1f} MiB" if total >= 2**20 else f"{total / 2**10:.0f} KiB"
 
 

@@ -91,21 +91,17 @@ class Rollout:
     truncated: bool
     action_names: tuple[str, ...]
     fps: float
+    action_spec: ActionSpec
     note: str = ""
     path: Path | None = None
     max_abs_reward: float = 0.0
     means: Array | None = None
     scores: Array | None = None
-    action_spec: ActionSpec = None  # type: ignore[assignment]  # set by __post_init__
     parts: tuple[Part, ...] = ()
     by_person: Array | None = None
     branched: BranchPoint | None = None
     edited_at: Array | None = None
     edited: Array | None = None
-
-    def __post_init__(self) -> None:
-        if self.action_spec is None:
-            object.__setattr__(self, "action_spec", ActionSpec("categorical", (len(self.action_names),)))
 
     @cached_property
     def observations(self) -> Array | dict[str, Array]:

@@ -62,7 +62,7 @@ class Look:
     @cached_property
     def columns(self) -> dict[str, Array]:
         """The steps as columns, each [steps, ...]: observation, reward, flags, action, scores, value and so on, see
-        `learner.inference.watch_tap.Seen`."""
+        `learner.inference.watch_tap.WatchedStep`."""
         return columns.unpack(self.table, zlib.decompress(self.packed)) if self.packed else {}
 
 

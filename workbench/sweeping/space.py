@@ -10,6 +10,7 @@ from typing import Any
 
 from workbench.config import RunConfig, Setting, check_network, unknown_field
 from workbench.errors import InvalidInput, OutOfBounds, StorageFailed, UnknownName
+from workbench.supervisor.stopping_rules import RULES
 
 SCALES = ("linear", "log")
 
@@ -23,8 +24,7 @@ _COMMON = {
     "launcher": "Give it to the sweep itself.",
     "address": "Give it to the sweep itself.",
     "device": "Give it to the sweep itself.",
-    **dict.fromkeys(("max_hours", "price_per_hour", "max_cost", "target_return", "target_score", "patience_frames"),
-                    "Runs that end by different rules cannot be compared at equal frames."),
+    **dict.fromkeys((*RULES, "price_per_hour"), "Runs that end by different rules cannot be compared at equal frames."),
 }
 _MOST = 1_000  # choices of a field, and fields: no chart shows more
 _FORMS = "Give (low, high), (low, high, 'log'), or a list of choices."

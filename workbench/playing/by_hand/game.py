@@ -182,8 +182,6 @@ class Game:
 
     def in_words(self, action: Action | None) -> str:
         """The name of an action."""
-        import numpy as np
-
         return "" if action is None else action_words.in_words(self.spec.actions, self.action_names, np.asarray(action))
 
     # --- playing --------------------------------------------------------------------------------------------------

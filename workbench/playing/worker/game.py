@@ -254,9 +254,11 @@ def _send(out: BinaryIO, message: dict[str, Any], picture: bytes) -> None:
 
 def _listen(lines: Iterable[str], commands: queue.SimpleQueue[Command | None]) -> None:
     """Queue the commands in `lines`; after their end, end the process within some seconds at any rate."""
-    for line in lines:
-        commands.put(json.loads(line))
-    last = threading.Timer(_LAST_WORDS_S, os._exit, [0])
-    last.daemon = True
-    last.start()
-    commands.put(None)
+    try:
+        for line in lines:
+            commands.put(json.loads(line))
+    finally:  # also after a line that a killed kernel left unfinished
+        last = threading.Timer(_LAST_WORDS_S, os._exit, [0])
+        last.daemon = True
+        last.start()
+        commands.put(None)

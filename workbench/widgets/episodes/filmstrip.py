@@ -80,15 +80,11 @@ def named(facts: Iterable[tuple[str, str]]) -> str:
     return f'<div style="display:flex;flex-wrap:wrap;margin:.5em 0">{cells}</div>'
 
 
-def as_html(title: str, count: int, image: str) -> str:
-    """A strip of so many frames, a PNG in base64, as HTML; "" without any."""
-    return tables.picture(image, f"{count} frames of {title}")
-
-
 def bundle(title: str, facts: Mapping[str, str], frames: Sequence[StripFrame]) -> dict[str, Any]:
     """Self-contained text/html, text/plain, and image/png if there are frames."""
     image = base64.b64encode(png(frames)).decode() if frames else ""
-    body = f"<b>{html.escape(title)}</b>{named(facts.items())}{as_html(title, len(frames), image)}"
+    strip = tables.picture(image, f"{len(frames)} frames of {title}")
+    body = f"<b>{html.escape(title)}</b>{named(facts.items())}{strip}"
     page = tables.output(body, f"{tables.SMALL};max-width:980px")
     text = "\n".join([title, *(f"  {name}: {value}" for name, value in facts.items())])
     return {"text/html": page, "text/plain": text, **({"image/png": image} if image else {})}

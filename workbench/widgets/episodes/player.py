@@ -17,6 +17,7 @@ import anywidget
 import numpy as np
 import traitlets
 
+from workbench import tables
 from workbench.environment_spec import ActionSpec
 from workbench.environments import observations
 from workbench.environments.observations import Drawable
@@ -239,7 +240,7 @@ def strip_of(rollout: Rollout) -> str:
     """A strip of a few frames as HTML; "" of a rollout that has none."""
     moments = _few_frames(rollout)
     image = base64.b64encode(filmstrip.png(moments)).decode() if moments else ""
-    return filmstrip.as_html(title(rollout), len(moments), image)
+    return tables.picture(image, f"{len(moments)} frames of {title(rollout)}")
 
 
 def _few_frames(rollout: Rollout) -> list[StripFrame]:

@@ -9,7 +9,6 @@ from typing import Any
 import numpy as np
 
 from workbench.checkpoints import Checkpoint, standing
-from workbench.checkpoints.checkpoint import file_of
 from workbench.checkpoints.layer_statistics import Difference, Layer
 from workbench.playing.evaluating.evaluation_log import LoggedEvaluation
 from workbench.running.checkpoint_list import why_written
@@ -76,7 +75,7 @@ def checkpoint_rows(
             "updates": checkpoint.updates, "return": checkpoint.episode_return, "evaluation": None, "interval": "",
             "created": checkpoint.created, "why": why_written(checkpoint),
             **({"note": f"the best of the run: {standing(best)}", "bad": False} if checkpoint == best else {}),
-            "size": round(size_bytes(checkpoint) / 2**20, 2), **evaluated,
+            "size": round(checkpoint.size_bytes / 2**20, 2), **evaluated,
         })  # fmt: skip
     return rows
 
@@ -86,11 +85,6 @@ def interval(evaluation: Any) -> str:
     low, high = evaluation.confidence_interval
     bounds = f"none: {evaluation.no_interval}" if evaluation.no_interval else f"{number(low)} to {number(high)}"
     return f"{bounds} ({number(count := len(evaluation.returns))} episode{'s' * (count > 1)})"
-
-
-def size_bytes(checkpoint: Checkpoint) -> int:
-    """The checkpoint's size on the disk."""
-    return sum(int(checkpoint.files[file_of(group)]["size_bytes"]) for group in checkpoint.groups)
 
 
 def layer_rows(layers: Sequence[Layer]) -> list[dict[str, Any]]:
