@@ -13,8 +13,9 @@ import stat
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -27,6 +28,7 @@ from workbench import checkpoints
 from workbench.checkpoints import Checkpoint
 from workbench.checkpoints.checkpoint import digest
 from workbench.errors import CheckpointCorrupt, InvalidInput, StorageFailed, UnknownName
+from workbench.running.checkpoint_list import Checkpoints
 
 
 def test_what_was_written_is_loaded_bit_by_bit(tmp_path: Path) -> None:
@@ -235,6 +237,16 @@ def test_any_flipped_bit_is_found_and_the_checkpoint_before_is_used(tmp_path: Pa
         assert str(bad.path / name) in passed_over[0] and "older checkpoint" not in passed_over[0], "which it is"
         (bad.path / name).write_bytes(whole)
     assert checkpoints.newest_good(tmp_path)[0] == bad
+
+
+@pytest.mark.parametrize("harm", [lambda file: file.write_bytes(file.read_bytes()[:-1]), lambda file: file.unlink()])
+def test_a_list_of_checkpoints_marks_those_that_are_torn(tmp_path: Path, harm: Callable[[Path], Any]) -> None:
+    good, bad = save(tmp_path, 1000), save(tmp_path, 2000)
+    harm(bad.path / "model.safetensors")
+    assert not good.is_torn and bad.is_torn
+    owner: Any = SimpleNamespace(name="torn", directory=SimpleNamespace(checkpoints=tmp_path))
+    _, *lines = repr(Checkpoints([good, bad], owner)).splitlines()
+    assert ["damaged" in line for line in lines] == [False, True]
 
 
 @pytest.mark.parametrize("name", ["model.safetensors", "meta.json"])

@@ -96,6 +96,17 @@ class Checkpoint:
         return sum(int(self.files[file_of(group)]["size_bytes"]) for group in self.groups)
 
     @property
+    def is_torn(self) -> bool:
+        """Whether a file of it is gone, or of another size than it must have; contents are not read."""
+        try:
+            for group in self.groups:
+                with opened(self, file_of(group)):
+                    pass
+        except (OSError, CheckpointCorrupt):
+            return True
+        return False
+
+    @property
     def has_replay(self) -> bool:
         """Whether it holds the replay, which only the newest automatic checkpoint of a run keeps."""
         return REPLAY in self.groups

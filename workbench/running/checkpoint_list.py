@@ -36,7 +36,7 @@ _COLUMNS: Columns = {
     "why": why_written,
     "replay": lambda checkpoint: "with replay" if checkpoint.has_replay else "",
 }
-_MARK = "the best"
+_BEST = "the best"
 
 
 class Owner(Protocol):
@@ -77,11 +77,12 @@ class Checkpoints(list[Checkpoint]):
 
     @property
     def table(self) -> Table[Checkpoint]:
-        """The checkpoints as a table of text, which marks the best one, with what it is the best by."""
+        """The checkpoints as a table of text, which marks damaged ones, and the best with what it is the best by."""
         best = self.best
         by = None if best is None else checkpoints.standing(best)
         mean: Columns = {FACTS[by.by].title: lambda one: _mean(one, by.by)} if by and by.by != "episode_return" else {}
-        columns: Columns = {**_COLUMNS, **mean, "": lambda checkpoint: _MARK if checkpoint == best else ""}
+        columns: Columns = {**_COLUMNS, **mean, "": lambda one: ", ".join(
+            mark for mark, holds in ((_BEST, one == best), ("damaged", one.is_torn)) if holds)}
         return Table(self, columns, empty=f"{self._owner.name} has no checkpoint yet")
 
     def inspect(self) -> Any:
