@@ -24,7 +24,7 @@ _ROWS = {  # of each step: kinds of dtype, and numbers of axes
     "scores": ("f", (1,)), "state_norm": ("f", (1,)), "saliency": ("u", (2, 3)), "by_person": ("bu", (1,)),
 }  # fmt: skip
 _NEEDED = ("rewards", "values")
-_OUTPUTS = ("policy", "q_values", "means")
+OUTPUTS = {"policy": "probability", "q_values": "q_value", "means": "mean"}  # kinds of an `Outlook`, by their arrays
 
 
 def spec_of(
@@ -67,7 +67,7 @@ def _check_rows(arrays: Mapping[str, Array], spec: EnvironmentSpec, frames: int 
         if rows is not None and (rows.dtype.kind not in dtypes or rows.ndim not in axes or len(rows) != steps):
             raise ValueError(f"{name} of {steps:,} steps are not {rows.dtype} {rows.shape}")
     _check_edits(arrays, steps)
-    widths = {name: arrays[name].shape[1] for name in _OUTPUTS if name in arrays}
+    widths = {name: arrays[name].shape[1] for name in OUTPUTS if name in arrays}
     if set(widths.values()) != {spec.num_actions}:
         raise ValueError(f"the policy's output must have {spec.num_actions} columns: {widths}")
 

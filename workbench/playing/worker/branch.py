@@ -21,12 +21,13 @@ from workbench.errors import EnvironmentFailed
 from workbench.playing.observation_edit import Change, edited
 from workbench.playing.rollout import Rollout, load
 from workbench.playing.store import BranchPoint, RolloutWriter
+from workbench.playing.store.contract import OUTPUTS
 from workbench.playing.worker.rollout import opened, play, record_of, training_environment
 from workbench.policies.player import Player, answer, load_player
 from workbench.trajectory import Array, StepBatch
 
 _TOLERANCE = 1e-3  # of opinions, relative and absolute: another processor rounds sums in another order
-_OPINIONS = ("values", "policy", "q_values", "means")
+_OPINIONS = ("values", *OUTPUTS)
 
 
 def _play_branch(

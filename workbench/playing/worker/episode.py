@@ -22,12 +22,12 @@ from workbench.errors import EnvironmentFailed, InvalidInput, ShapeMismatch, Sto
 from workbench.metrics.status import LONGEST_GAME
 from workbench.playing import store
 from workbench.playing.store import Journal, RolloutWriter, Step
-from workbench.playing.worker.rollout import SCORES, Stage, next_view, record_of, thoughts_of, zero_where_absent
+from workbench.playing.store.contract import OUTPUTS
+from workbench.playing.worker.rollout import Stage, next_view, record_of, thoughts_of, zero_where_absent
 from workbench.policies.player import Player
 from workbench.trajectory import ENDS, Array, Flags, StepBatch
 
 _MOST_ABSENT = LONGEST_GAME  # of the others after the recorded agent has left
-KINDS = {name: kind for kind, name in SCORES.items()}
 Action = int | list[int] | list[float] | Array
 
 
@@ -230,8 +230,8 @@ class WorkerEpisode:
     def _advice(self) -> dict[str, Any] | None:
         if self.over or isinstance(self._player, NoPlayer):
             return None
-        name = next(kind for kind in KINDS if kind in self._thoughts)
-        return {"kind": KINDS[name], "scores": self._thoughts[name].tolist(), "action": self._proposed[0].tolist(),
+        name = next(name for name in OUTPUTS if name in self._thoughts)
+        return {"kind": OUTPUTS[name], "scores": self._thoughts[name].tolist(), "action": self._proposed[0].tolist(),
                 "value": float(self._thoughts["values"])}
 
     def _drawn(self) -> list[float] | None:

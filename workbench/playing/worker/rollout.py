@@ -21,6 +21,7 @@ from workbench.checkpoints import Checkpoint
 from workbench.environments.contract import Show, VectorEnvironment
 from workbench.errors import EnvironmentFailed, MissingPackage, WorkbenchError
 from workbench.playing.store import RolloutWriter
+from workbench.playing.store.contract import OUTPUTS
 from workbench.playing.worker.saliency import Saliency, saliency_of
 from workbench.policies.player import Player, answer, load_player, make_environment
 from workbench.trajectory import ENDS, Array, Flags, StepBatch
@@ -29,7 +30,7 @@ if TYPE_CHECKING:
     from workbench.playing.worker.branch import Branching
 
 NOT_DRAWN = "this environment draws nothing, and its observations are not images"
-SCORES = {"probability": "policy", "q_value": "q_values", "mean": "means"}  # array by the kind of an outlook
+_ARRAY_OF = {kind: name for name, kind in OUTPUTS.items()}
 
 
 class Stage(NamedTuple):
@@ -164,7 +165,7 @@ def next_view(
 def thoughts_of(player: Player) -> dict[str, Any]:
     """The policy's output at the last step, by the name of its array in the rollout."""
     output = player.policy.algorithm.outlook(player.output, config=player.policy.config)
-    rows = {"values": output.value[0, 0].numpy(), SCORES[output.kind]: output.scores[0, 0].numpy()}
+    rows = {"values": output.value[0, 0].numpy(), _ARRAY_OF[output.kind]: output.scores[0, 0].numpy()}
     if player.state:
         rows["state_norm"] = torch.cat([part[0].float().flatten() for part in player.state]).norm().numpy()
     return {name: np.asarray(value, np.float32) for name, value in rows.items()}

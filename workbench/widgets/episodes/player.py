@@ -27,6 +27,7 @@ from workbench.playing import action_words
 from workbench.playing.action_bars import domain_of, strip
 from workbench.playing.rollout import Rollout
 from workbench.playing.store import BranchPoint
+from workbench.playing.store.contract import OUTPUTS
 from workbench.rundir.files import free_path
 from workbench.tables import number
 from workbench.trajectory import Array
@@ -38,7 +39,6 @@ from workbench.widgets.kernel.refresher import Actions
 from workbench.widgets.kernel.saved_view import Bundle, Shown
 from workbench.wire import columns
 
-KINDS = {"q_values": "q_value", "means": "mean"}  # `Outlook.kind` by the name of the array in a Rollout
 FORMATS = ("mp4", "gif")
 
 
@@ -169,7 +169,7 @@ def episode(
     size = np.shape(rollout.frames[0])[:2] if rollout.frames is not None else (0, 0)
     header = {
         "title": title(rollout), "label": repr(rollout), "fps": float(rollout.fps),
-        "kind": next((kind for name, kind in KINDS.items() if getattr(rollout, name) is not None), "probability"),
+        "kind": next((kind for name, kind in OUTPUTS.items() if getattr(rollout, name) is not None), "probability"),
         **policy_header(rollout.action_spec, rollout.action_names),
         "picture": {"mime": mime, "height": size[0], "width": size[1]} if pictures else None,
         "shape": [] if drawable is None else list(drawable.values.shape[1:]),
