@@ -96,6 +96,8 @@ EXAMPLES = {
     "Checkpoint.diff": 'checkpoint.diff(older, group="optimizer")',
     "Checkpoint.groups": "checkpoint.groups",
     "Checkpoint.has_replay": "checkpoint.has_replay",
+    "Checkpoint.is_torn": "[one for one in run.checkpoints if not one.is_torn]",
+    "Checkpoint.size_bytes": "sum(one.size_bytes for one in run.checkpoints) / 2**30",
     "Checkpoint.layers": "checkpoint.layers()",
     "Checkpoint.load": 'weights = checkpoint.load("model")',
     "Checkpoint.open": 'weights = checkpoint.open("model")',

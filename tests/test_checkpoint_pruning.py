@@ -83,6 +83,15 @@ def test_a_best_checkpoint_costs_no_replay_and_a_run_with_one_goes_on_from_it(tm
     assert Concurrent.newest(run, replays=True) == (later, []), "what it would be passed over for has no replay either"
 
 
+def test_a_best_checkpoint_is_not_passed_over_for_a_damaged_one(tmp_path: Path) -> None:
+    run = RunDirectory(tmp_path)
+    groups = {**GROUPS, "replay": {"unrolls": np.zeros(3, np.int32)}}
+    whole = checkpoints.write(run.checkpoints, frames=1, groups=groups, meta=meta(reason="interval"), requested=False)
+    best = save(run.checkpoints, 2, reason=checkpoints.BEST, **judged(5.0))
+    flip(whole.path / "model.safetensors", -1)
+    assert Concurrent.newest(run, replays=True) == (best, [])
+
+
 @pytest.mark.parametrize("keep", [0, -3, 1])
 def test_pruning_never_removes_the_newest(tmp_path: Path, keep: int) -> None:
     save(tmp_path, 1)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import shutil
@@ -11,7 +12,8 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -40,7 +42,7 @@ from workbench.errors import (
     StorageFailed,
 )
 from workbench.launchers.colab import ColabLauncher
-from workbench.metrics import MetricsWriter
+from workbench.metrics import MetricsWriter, Progress
 from workbench.rundir import RunDirectory, lock
 from workbench.running import starting
 from workbench.supervisor import storing
@@ -283,7 +285,7 @@ def test_storage_that_connects_at_once_and_is_away_keeps_no_run_that_is_here_fro
     save(run.checkpoints, frames=100)
     with pytest.raises(StorageFailed, match="cannot be used now: ConnectionRefusedError"):
         Storage("ftp://127.0.0.1:1/runs")
-    starting.check_storage(run, run.config())
+    starting.catch_up(run, run.config())
     assert "pong goes on without its copy: storage at ftp" in capsys.readouterr().out
 
 
@@ -587,7 +589,7 @@ def test_a_drives_copy_counts_as_well_and_one_folder_is_one_place(
     assert Storage(str(folder)).keep(run) == 100
     assert Storage(str(folder)).names() == ["pong"] and Storage("/").folder == Path("/")
     shutil.rmtree(run.checkpoints)
-    starting.check_storage(run, config)
+    starting.catch_up(run, config)
     assert checkpoints.newest(run.checkpoints).frames == 100
     with pytest.raises(RunExists, match=r"Go on with it: wb\.resume\('file:///"):
         wb.launch("CartPole-v1", name="pong", storage=str(folder))
@@ -629,33 +631,104 @@ def test_a_clock_that_was_ahead_on_the_machine_before_stops_no_copy(
 
 
 @pytest.mark.parametrize("lost", ["all", "newest", "description"])
-def test_a_run_that_has_lost_checkpoints_goes_on_with_those_of_its_copy(
+def test_a_run_that_has_lost_checkpoints_gets_those_of_its_copy(
     lost: str, url: str, home: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     run, drive, stored = made(), tmp_path / "drive", RunConfig.build("CartPole-v1", storage=url)
     save(run.checkpoints, frames=50)
     newest = save(run.checkpoints, frames=100)
     assert Storage(url).keep(run) == 100 and run_copy.copy(run, drive) == 100
-    starting.check_storage(run, stored)
+    starting.catch_up(run, stored)
     assert not capsys.readouterr().out
-    for go_on in (lambda: storage.restored(f"{url}/pong"), lambda: starting.check_storage(run, stored),
-                  lambda: run_copy.restored("pong", drive)):
+    for go_on in (lambda: storage.restored(f"{url}/pong"), lambda: run_copy.restored("pong", drive),
+                  lambda: starting.catch_up(run, stored)):
         if lost == "all":
             shutil.rmtree(run.checkpoints)
         else:
-            good = checkpoints.newest_good(run.checkpoints)[0].path
-            flip(good / META if lost == "description" else next(good.glob("*.safetensors")), -1)
-        with lock.held(lock.of_supervisor(run), wait_s=0):
-            go_on()
-        assert not capsys.readouterr().out, "whoever writes its checkpoints is alive"
+            flip(newest.path / META if lost == "description" else next(newest.path.glob("*.safetensors")), -1)
         go_on()
-        whole, _ = checkpoints.newest_good(run.checkpoints)
-        assert whole is not None and whole.frames == 100 and (whole.path == newest.path) == (lost == "all")
+        whole, damaged = checkpoints.newest_good(run.checkpoints)
+        assert whole is not None and (whole.path, whole.frames, damaged) == (newest.path, 100, [])
+        assert whole.meta["brought"] in (url, str(drive))
         assert ("whole" if lost == "all" else "lost what came after 50 frames") in (said := capsys.readouterr().out)
-        assert "goes on with its copy" in said and "at 100 frames" in said
-    assert lost == "all" or newest.path.exists(), "what is damaged stays"
-    starting.check_storage(made("new"), stored)  # of which nothing is there
+        assert "its checkpoint at 100 frames was brought from its copy in" in said
+        assert Storage(url).keep(run) is None, "it is there already"
+    aside = [path.name for path in run.checkpoints.iterdir() if path.name.startswith("damaged-000000000100-")]
+    assert len(aside) == (0 if lost == "all" else 3)
+    starting.catch_up(made("new"), stored)  # of which nothing is there
     assert not capsys.readouterr().out
+
+
+@pytest.mark.parametrize("held", [lock.of_supervisor, lock.of_start])
+def test_nothing_is_brought_where_processes_of_the_run_may_write(
+    held: Callable[[RunDirectory], Path], url: str, home: Path
+) -> None:
+    run = made()
+    save(run.checkpoints, frames=100)
+    Storage(url).keep(run)
+    shutil.rmtree(run.checkpoints)
+    with lock.held(held(run), wait_s=0):
+        assert storage.restored(f"{url}/pong") == "pong" and not checkpoints.every(run.checkpoints)
+
+
+def test_the_best_checkpoint_comes_back_too_and_stays_in_the_copy(url: str, home: Path) -> None:
+    run, stored = made(), RunConfig.build("CartPole-v1", storage=url)
+    for frames, mean in ((100, 9.0), (200, 1.0), (300, 1.0)):
+        save(run.checkpoints, frames=frames, judged=mean_of(mean))
+        Storage(url).keep(run)
+    shutil.rmtree(run.checkpoints)
+    starting.catch_up(run, stored)
+    assert [one.frames for one in checkpoints.every(run.checkpoints)] == [100, 300]
+    for frames in (400, 500):
+        save(run.checkpoints, frames=frames, judged=mean_of(1.0))
+        Storage(url).keep(run)
+    assert {int(path.split("/")[2]) for path in files_of(url) if path.endswith(META)} == {100, 400, 500}
+
+
+def test_a_checkpoint_that_cannot_be_brought_is_an_error(
+    home: Path, tmp_path: Path, objects: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run, stored = made(), RunConfig.build("CartPole-v1").replaced(storage=objects)
+    save(run.checkpoints, frames=100)
+    Storage(objects).keep(run)
+    shutil.rmtree(run.checkpoints)
+
+    def full(*_: object) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(Storage, "_fetch", full)
+    with pytest.raises(StorageFailed, match="No space left"):
+        starting.catch_up(run, stored)
+
+
+def test_a_run_whose_checkpoints_are_gone_waits_for_a_copy_that_is_away(
+    home: Path, tmp_path: Path, asked: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    run = made()
+    stored = RunConfig.build("CartPole-v1", storage=f"file://{tmp_path}/away/kept")
+    starting.catch_up(run, stored)  # it has not trained yet
+    assert "no route to host" in capsys.readouterr().out
+    with closing(MetricsWriter(run.metrics)) as writer:
+        writer.scalars(Progress(frames=7, steps=7, updates=1, time_s=1.0), {"loss": 1.0})
+        writer.commit()
+    with pytest.raises(StorageFailed, match="would begin at 0 frames, and a copy may have some.*no route to host"):
+        starting.catch_up(run, stored)
+    save(run.checkpoints, frames=100)
+    starting.catch_up(run, stored)
+
+
+def test_of_two_copies_the_one_that_is_ahead_is_taken(
+    url: str, home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(FOLDER, str(tmp_path / "drive"))
+    run = made()
+    save(run.checkpoints, frames=100)
+    Storage(url).keep(run)
+    save(run.checkpoints, frames=150)
+    Storage(str(tmp_path / "drive")).keep(run)
+    shutil.rmtree(run.checkpoints)
+    starting.catch_up(run, RunConfig.build("CartPole-v1", launcher="colab", storage=url))
+    assert checkpoints.newest(run.checkpoints).frames == 150
 
 
 def test_what_is_left_here_is_not_replaced_by_a_copy_that_is_behind_it(url: str, home: Path) -> None:

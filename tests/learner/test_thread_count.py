@@ -74,6 +74,21 @@ def test_what_becomes_faster_by_itself_is_no_gain() -> None:
     assert len(trained.told) == 1 and trained.told[0].startswith("training stays with 1 thread: 2 made ")
 
 
+def test_a_try_that_another_program_disturbed_says_nothing() -> None:
+    """Faster in one pair and far slower in the next: neither is known to be faster."""
+    disturbed = 0.0
+
+    def seconds(threads: int) -> float:
+        return 0.1 if threads == 1 else 0.1 / 1.5 if trained.now < disturbed else 0.1 / 0.7
+
+    trained = Trained(seconds, count=1, most=2)
+    while torch.get_num_threads() == 1:
+        trained.for_s(0.1)
+    disturbed = trained.now + 1.5 * STRETCH_S
+    trained.for_s(6 * STRETCH_S)
+    assert trained.threads.count == 1 and not trained.told
+
+
 @pytest.mark.parametrize("factor", [1.0, 1.5, 11.0])
 def test_a_slower_number_costs_little(factor: float) -> None:
     """It ends after one stretch or two, and the next try comes later each time: about 1 % of an hour."""

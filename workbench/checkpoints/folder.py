@@ -66,11 +66,13 @@ def write(
 
 
 def copy(
-    source: Checkpoint, folder: Path, *, without: Collection[str] = (), meta: Mapping[str, Any] | None = None
+    source: Checkpoint, folder: Path, *, without: Collection[str] = (), meta: Mapping[str, Any] | None = None,
+    linked: bool = True,
 ) -> Checkpoint:
     """`source` without some groups, with fields of `meta` changed, as an automatic checkpoint in `folder`; verified.
 
-    Its files are hard links where the disk allows that: they cost no space, and stay if `source` is removed.
+    If `linked`, its files are hard links where the disk allows that: they cost no space, and stay if `source` is
+    removed; what damages one damages both.
     Raises InvalidInput if `source` is pruned meanwhile, CheckpointCorrupt, StorageFailed.
     """
     plain = plain_meta({**source.meta, **(meta or {})})
@@ -78,16 +80,18 @@ def copy(
 
     def fill(hidden: Path) -> bytes:
         for group in groups:
-            _link(source, file_of(group), hidden)
+            _link(source, file_of(group), hidden, linked=linked)
         files = {file_of(group): source.files[file_of(group)] for group in groups}
         return encoded_meta(plain, files=files, requested=False, created=max(source.created, _after_newest(folder)))
 
     return _new_checkpoint(folder, source.frames, fill, copied_from=source.path)
 
 
-def _link(source: Checkpoint, name: str, hidden: Path) -> None:
+def _link(source: Checkpoint, name: str, hidden: Path, *, linked: bool) -> None:
     try:
         try:
+            if not linked:
+                raise OSError
             os.link(source.path / name, hidden / name)
         except FileNotFoundError:
             raise

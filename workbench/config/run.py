@@ -112,8 +112,8 @@ class RunConfig(NamesNearest):
                              high=65_536, live=True, group="system", source="SEED utils.py: num_envs // 2")
     batch_timeout_ms: float = setting(5.0, "longest that a partial inference batch waits for more", unit="ms", low=0.0,
                                       high=10_000.0, live=True, group="system")
-    learner_threads: int = setting(0, "threads of training on a CPU; 0: half of the cores at first, and others are "
-                                   "tried while the run learns", unit="threads", low=0, high=256)
+    learner_threads: int = setting(0, "threads of training on a CPU; 0: half of the cores, or what the life before "
+                                   "found, and others are tried while the run learns", unit="threads", low=0, high=256)
     actor_threads: int = setting(1, "threads that step the environments of one actor", unit="threads", low=1, high=256)
     actor_processes: int = setting(1, "processes that step the environments of each group of an actor, where those are "
                                    "slow and written in Python; 1: the actor's own", unit="processes",

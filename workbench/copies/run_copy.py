@@ -22,7 +22,7 @@ import shutil
 import sqlite3
 import tempfile
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing, suppress
 from pathlib import Path
 from typing import Any
@@ -156,20 +156,51 @@ def is_left(record: Mapping[str, Any]) -> bool:
 
 
 def has_lost(run: RunDirectory) -> bool:
-    """Whether a run, which is not alive, has no checkpoint here, or a damaged one after the last that is whole."""
+    """Whether a run has no checkpoint here, or damaged ones after the last that is whole."""
     newest, damaged = checkpoints.newest_good(run.checkpoints, replay=False)
-    return (newest is None or bool(damaged)) and not lock.is_held(lock.of_supervisor(run))
+    return newest is None or bool(damaged)
+
+
+def caught_up_at_rest(run: RunDirectory, catch_up: Callable[[RunDirectory], str]) -> str:
+    """What `catch_up` says of a run that has lost checkpoints, where no process lives that would write some; or ""."""
+    with lock.held(lock.of_start(run), wait_s=lock.LOOK_S) as mine:
+        at_rest = mine and not lock.is_held(lock.of_supervisor(run))
+        return catch_up(run) if at_rest and has_lost(run) else ""
 
 
 def catch_up(run: RunDirectory, copied_run: RunDirectory, there: str) -> str:
-    """Bring the newest checkpoint of a copy to a run that has lost its own, if it is ahead of what is left here; what
-    is damaged stays beside it. Returns what to say of it, or "". Raises StorageFailed."""
+    """Bring the newest checkpoint of a copy, and the best, to a run that has lost its own, where it is ahead of what is
+    left here. What is damaged here in their place is renamed. The caller sees to it that nobody else writes there.
+
+    Returns what to say of it, or "". Raises StorageFailed, CheckpointCorrupt, InvalidInput.
+    """
     left, newest = (checkpoints.newest_good(one.checkpoints, replay=False)[0] for one in (run, copied_run))
     if newest is None or left is not None and left.frames >= newest.frames:
         return ""
-    checkpoints.copy(newest, run.checkpoints, without=["replay"])
+    for one in _with_best(newest, copied_run):
+        place = run.checkpoints / one.path.name
+        if not (whole := _is_whole(place)):
+            _put_aside(place)
+        if not (whole and _same(one, place)):
+            checkpoints.copy(one, run.checkpoints, without=["replay"], meta={"brought": there}, linked=False)
     lost = "no checkpoint here that is whole" if left is None else f"lost what came after {left.frames:,} frames"
-    return f"{run.name} has {lost}, and goes on with its copy in {there}, at {newest.frames:,} frames."
+    return f"{run.name} has {lost}: its checkpoint at {newest.frames:,} frames was brought from its copy in {there}."
+
+
+def _is_whole(place: Path) -> bool:
+    with suppress(InvalidInput, CheckpointCorrupt):  # nothing there, or no checkpoint
+        checkpoints.at(place).verify(replay=False)
+        return True
+    return False
+
+
+def _put_aside(place: Path) -> None:
+    """Rename what is in the way of a checkpoint, so that it is none any more, and stays for a person to inspect."""
+    if os.path.lexists(place):
+        try:
+            place.rename(place.with_name(f"damaged-{place.name}-{secrets.token_hex(4)}"))
+        except OSError as error:
+            raise StorageFailed(f"cannot rename {place}: {error.strerror}. Move it away.") from None
 
 
 def _record(copied: Path) -> dict[str, Any] | None:
@@ -274,7 +305,8 @@ def _prune(folder: Path, copied: set[str]) -> None:
 
 
 def restored(name: str, folder: str | Path | None = None, *, trust_code: bool = False) -> str:
-    """Copies a run from `folder` to this machine, unless it is here already. Returns its name.
+    """Copies a run from `folder` to this machine, or, to one that is here, checkpoints that it has lost. Returns its
+    name.
 
     Args:
         folder: to which it was copied; None: that of `prepare`.
@@ -290,7 +322,7 @@ def restored(name: str, folder: str | Path | None = None, *, trust_code: bool = 
         if folder:
             run, copied_run = rundir.find(name), RunDirectory(_absolute(folder) / name)
             check_same(run, _record(copied_run.path), f"{folder}/{name}")
-            if has_lost(run) and (said := catch_up(run, copied_run, str(folder))):
+            if said := caught_up_at_rest(run, lambda run: catch_up(run, copied_run, str(folder))):
                 print(said)
         return name
     source = _copied_run(name, folder)
@@ -307,7 +339,7 @@ def restored(name: str, folder: str | Path | None = None, *, trust_code: bool = 
 
     def fill(run: RunDirectory) -> None:
         for checkpoint in _with_best(newest, source):
-            checkpoints.copy(checkpoint, run.checkpoints, without=["replay"])
+            checkpoints.copy(checkpoint, run.checkpoints, without=["replay"], linked=False)
         _copy_demonstrations(source, run)
         _restore_metrics(source.metrics, run.metrics)
         _restore_opponent(source, run, opponent_code)

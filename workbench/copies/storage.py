@@ -67,17 +67,19 @@ class Storage:
         """What is the same for all URLs of one folder."""
         return type(self._files), self._root
 
-    def check_copy(self, run: RunDirectory) -> None:
+    def check_copy(self, run: RunDirectory) -> bool:
         """Raises StorageFailed if what is kept under the run's name is another run's, or another machine's by now;
-        where it is not the run's own storage, also if it cannot be reached, and RunNotFound if nothing is there."""
+        where it is not the run's own storage, also if it cannot be reached, and RunNotFound if nothing is there.
+        Returns whether the run is kept there."""
         own = run.config().storage
         try:
             record = self.known(run.name)
         except (StorageFailed, RunNotFound):
             if own and Storage(own).place == self.place:  # its own need not answer now
-                return
+                return False
             raise
         run_copy.check_same(run, record, f"{self.url}/{run.name}")
+        return True
 
     def check_free(self, run: RunDirectory) -> None:
         """Raises StorageFailed if the run may not be copied: storage cannot be reached, or has that name from another
@@ -85,15 +87,13 @@ class Storage:
         run_copy.check_same(run, self._record(run.name), f"{self.url}/{run.name}")
 
     def catch_up(self, run: RunDirectory) -> str:
-        """As `run_copy.catch_up`, for a run that has lost checkpoints; "" where storage cannot be asked now."""
-        if not run_copy.has_lost(run):
-            return ""
+        """As `run_copy.catch_up`, from what is kept there."""
+        if self.folder is not None:
+            run_copy.check_own(self.folder / run.name)
+            with self.named(str(self.folder)):
+                return run_copy.catch_up(run, RunDirectory(self.folder / run.name), self.url)
         with self.brought() as into:
-            try:
-                self.check_free(run)
-                self.fetch(run.name, into)
-            except StorageFailed:
-                return ""
+            self.fetch(f"{run.name}/checkpoints", into)
             return run_copy.catch_up(run, RunDirectory(into / run.name), self.url)
 
     def keep(self, run: RunDirectory) -> int | None:
@@ -180,7 +180,8 @@ class Storage:
             raise type(error)(str(error).replace(folder, self.url)) from None
 
     def fetch(self, name: str, into: Path) -> None:
-        """Copy what is kept of that run to `into`/`name`. Raises StorageFailed."""
+        """Copy what is kept of that run, or a folder of it, "pong/checkpoints", to `into`/`name`. Raises StorageFailed.
+        """
         with self._asked():
             for _ in range(_LISTED_AGAIN):  # what was listed may be pruned by who writes there
                 with suppress(FileNotFoundError):
@@ -319,7 +320,8 @@ class Storage:
 
 
 def restored(url: str, *, trust_code: bool = False) -> str:
-    """Copies the run at `url`, "s3://bucket/folder/name", to this machine, unless it is here already. Returns its name.
+    """Copies the run at `url`, "s3://bucket/folder/name", to this machine, or, to one that is here, checkpoints that it
+    has lost. Returns its name.
 
     Raises RunNotFound with the nearest name, CheckpointCorrupt without a whole checkpoint, AccessDenied for code that
     was typed in a cell unless `trust_code`, StorageFailed, also where another run of that name is here.
@@ -329,8 +331,8 @@ def restored(url: str, *, trust_code: bool = False) -> str:
         raise InvalidInput(f"{url!r} names no run: give the storage and the run's name, such as 's3://bucket/runs/pong'.")
     storage = Storage(folder)
     if run_copy.is_here(name):
-        storage.check_copy(rundir.find(name))
-        if said := storage.catch_up(rundir.find(name)):
+        run = rundir.find(name)
+        if storage.check_copy(run) and (said := run_copy.caught_up_at_rest(run, storage.catch_up)):
             print(said)
         return name
     storage.known(name)

@@ -1,7 +1,8 @@
 """Prioritized replay of unrolls (Schaul et al. 2016, arXiv 1511.05952, over sequences: Kapturowski et al. 2019).
 
 A ring of `storage.capacity` rows: a new unroll replaces the oldest. A sum tree has priority^α of each row; the
-priorities are stored beside it, so that a new α is one pass over them. Serials number the unrolls from 1 in the order
+priorities are stored beside it, so that a new α is one pass over them. With α = 0 all rows weigh the same, and the tree
+is left as it was. Serials number the unrolls from 1 in the order
 of insertion: by its serial, a sampled unroll that was replaced meanwhile is recognised. One thread makes all calls
 except `metrics`, which needs no lock: it reads small arrays as they are.
 """
@@ -79,7 +80,7 @@ class PrioritizedReplay:
         # No link leads to this row: the predecessor of its last unroll was older, and was replaced before.
         self._successors[row] = -1
         self._link(unroll, row)
-        self._set_priorities(np.array([row]), np.array([priority if np.isfinite(priority) else 0.0]))
+        self._set_priorities(row, priority if np.isfinite(priority) else 0.0)
         self._position = (row + 1) % self.capacity
         self._filled = max(self._filled, row + 1)
 
@@ -90,10 +91,9 @@ class PrioritizedReplay:
             self._successors[before] = row
         self._newest[unroll.env_id] = unroll.run_id, row, self.inserted
 
-    def _set_priorities(self, rows: Array, priorities: Array, *, new: bool = True) -> None:
-        """`new`: whether the rows, or the exponent, are new."""
+    def _set_priorities(self, rows: Array | int, priorities: Array | float) -> None:
         self._priorities[rows] = np.clip(priorities, _LOWEST, _HIGHEST)
-        if self._exponent or new:  # else all weigh the same
+        if self._exponent:
             self._tree.set(rows, self._priorities[rows] ** self._exponent)
 
     def sample(self, batch_size: int, *, priority_exponent: float, importance_exponent: float) -> Batch:
@@ -105,14 +105,17 @@ class PrioritizedReplay:
         if priority_exponent != self._exponent:
             self._exponent = priority_exponent
             self._set_priorities(np.arange(self._filled), self._priorities[: self._filled])
-        rows = self._tree.sample(batch_size, self._random)
-        weights = self._tree.get(rows)
-        # (1 / (N·P))^β / max (1 / (N·P))^β: N and the tree's total cancel out.
-        importance = (weights.min() / weights) ** importance_exponent
+        if self._exponent or not self._filled:
+            rows = self._tree.sample(batch_size, self._random)
+            weights = self._tree.get(rows)
+            # (1 / (N·P))^β / max (1 / (N·P))^β: N and the tree's total cancel out.
+            importance = (weights.min() / weights) ** importance_exponent
+            rarest = importance_exponent * (np.log(self._tree.total / self._filled) - np.log(weights.min()))
+        else:
+            rows, importance, rarest = self._random.integers(self._filled, size=batch_size), np.ones(batch_size), 0.0
         serials = self._serials[rows]
         self._count_ages((self.inserted - serials) * self._storage.layout.unroll_length)
-        rarest = np.log(self._tree.total) - np.log(self._filled) - np.log(weights.min())
-        sample = Sample(rows, serials, float(importance_exponent * rarest))
+        sample = Sample(rows, serials, float(rarest))
         return self._storage.gather(rows, weight=importance, sample=sample)
 
     def _count_ages(self, steps: Array) -> None:
@@ -136,7 +139,7 @@ class PrioritizedReplay:
             raise ShapeMismatch(f"priorities of shape {values.shape} for a sample of {len(sample.rows)} unrolls.")
         valid = (self._serials[sample.rows] == sample.serials) & np.isfinite(values)
         rows = sample.rows[valid]
-        self._set_priorities(rows, values[valid], new=False)
+        self._set_priorities(rows, values[valid])
         if next_states is None:
             return
         followed = self._successors[rows] >= 0
@@ -176,7 +179,7 @@ class PrioritizedReplay:
         state = json.dumps(self._random.bit_generator.state).encode()
         return {
             **self._rows(),
-            "weight": self._tree.get(np.arange(self._filled)),
+            "weight": self._priorities[: self._filled] ** self._exponent,
             "priority_exponent": np.array([self._exponent]),
             "random": np.frombuffer(state, np.uint8),
         }

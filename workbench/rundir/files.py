@@ -23,7 +23,7 @@ from typing import Any
 
 import psutil
 
-from workbench.errors import AccessDenied, StorageFailed, printable
+from workbench.errors import AccessDenied, StorageFailed, WorkbenchError, printable
 
 LARGEST_RECORD = 2**21  # bytes of a file of JSON
 LARGEST_LIST = 2**26  # bytes of a file that grows by lines
@@ -284,11 +284,15 @@ def write_atomically(path: Path, data: bytes, mode: int = 0o600) -> None:
 @contextmanager
 def saving(path: Path) -> Iterator[Path]:
     """A hidden path to write, which replaces `path` when the block ends, and is removed if the block raises. Nobody can
-    have put a link there. Raises StorageFailed for an OSError in the block."""
+    have put a link there. Raises StorageFailed for an OSError of the system in the block."""
     beside = path.with_name(f".{path.stem}.{secrets.token_hex(8)}{path.suffix}")
     try:
         yield beside
+        with open(beside, "rb") as file:
+            os.fsync(file.fileno())
         os.replace(beside, path)
+    except WorkbenchError:  # some are an OSError, too
+        raise
     except OSError as error:
         raise StorageFailed(f"cannot write {path}: {error.strerror or error}. Choose another place, or free space "
                             "there.") from None

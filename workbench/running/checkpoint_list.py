@@ -82,7 +82,7 @@ class Checkpoints(list[Checkpoint]):
         by = None if best is None else checkpoints.standing(best)
         mean: Columns = {FACTS[by.by].title: lambda one: _mean(one, by.by)} if by and by.by != "episode_return" else {}
         columns: Columns = {**_COLUMNS, **mean, "": lambda one: ", ".join(
-            mark for mark, holds in ((_BEST, one == best), ("damaged", one.is_torn)) if holds)}
+            mark for mark, holds in ((_BEST, one == best), ("damaged", one.path.exists() and one.is_torn)) if holds)}
         return Table(self, columns, empty=f"{self._owner.name} has no checkpoint yet")
 
     def inspect(self) -> Any:

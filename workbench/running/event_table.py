@@ -1,4 +1,4 @@
-"""The events of a run as pandas has them, but shown whole."""
+"""The events of a run as pandas has them, but with messages that are shown whole."""
 
 from __future__ import annotations
 

@@ -310,7 +310,8 @@ class Run(NamesNearest):
     def delete(self) -> Path:
         """Move the directory of this run, which must have ended, to `$WORKBENCH_HOME/trash`; returns its new path.
 
-        Nothing is erased: move it back, and the run is there again. Its forks go on. Raises RunAlive, StorageFailed.
+        Nothing is erased: move it back, and the run is there again. Its forks go on. Raises RunAlive, StorageFailed,
+        and InvalidInput for the copy of a run.
         """
         remote.check_here(self._directory, "nothing of it is deleted from here",
                           "Delete it there; the copy is a folder that you can remove.")

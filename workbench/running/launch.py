@@ -38,8 +38,8 @@ from workbench.running.progress import notify
 from workbench.running.starting import (
     answers,
     begun,
+    catch_up,
     check_no_copy,
-    check_storage,
     created,
     new_record,
     started,
@@ -113,8 +113,8 @@ def launch(
     if warning := few_updates(config, "this run"):
         notify(warning)
     if config.learner_threads > (cores := hardware.cores()) and config.launcher != "ray":
-        notify(f"learner_threads={config.learner_threads}: this machine has {counted(cores, 'cores')}, for which the "
-               "threads will wait in turn.")
+        notify(f"learner_threads={config.learner_threads}: this machine has {counted(cores, 'cores')}, so the threads "
+               "will take turns.")
     parent = None if checkpoint is None else rundir.parent_of(chosen_checkpoint(checkpoint).path, take="weights")
     record = new_record(config, parent=parent, code=code, preset=preset_name)
     directory = created(name, stem_for(config), record, code, place,
@@ -143,6 +143,7 @@ def resume(
     Args:
         name: of a run of this machine; its address on a cluster, "ray://HOST:PORT/NAME", where it then goes on; or the
             URL of its copy in `storage`, "s3://bucket/runs/pong", which is copied here first unless the run is here.
+            Checkpoints that a run has lost here are brought from its copy.
         algorithm: the mended class of an algorithm of your own, in place of the one of that name that the run has;
             None: that one. It keeps the run's values, but where the run had an old default and the class has a new
             one. If it fails before the run trains, the run stays what it was.
@@ -222,7 +223,6 @@ def _checked_to_go_on(
     moved, mended = (moved, {}) if algorithm is None else with_algorithm(moved, algorithm, changes)
     config = with_changes(moved, moved.ending_warm_up(changes, stored_status(directory).updates))
     check_goes_on(directory, config)
-    check_parent(directory)
     if config.own_algorithm and not mended and not (directory.code / "algorithm.pkl").exists():
         raise InvalidInput(f"{directory.name} learns by a class of its user's own, {config.algorithm}, which is not in "
                            f"{directory.code} any more. Give it again: wb.resume({directory.name!r}, "
@@ -234,9 +234,10 @@ def _checked_to_go_on(
     sealed.check(directory.opponent.code, trust_code=trust_code)
     make_private(directory.logs)  # an archive may lack empty folders
     launchers.checked(place, config)
-    check_storage(directory, config)
 
     def prepare() -> None:
+        catch_up(directory, config)
+        check_parent(directory)
         try:
             directory.new_token()
         except OSError as error:

@@ -11,10 +11,10 @@ from itertools import count
 from pathlib import Path
 from typing import Any
 
-from workbench import imports, rundir
+from workbench import checkpoints, imports, rundir
 from workbench.config import RunConfig
 from workbench.config.hardware import version
-from workbench.copies import LAST_COPY_S, call_to_restore, check_writable, folder_of, place_of_copy, places
+from workbench.copies import LAST_COPY_S, call_to_restore, check_writable, folder_of, place_of_copy, places, run_copy
 from workbench.errors import (
     ConnectionLost,
     InvalidInput,
@@ -25,6 +25,7 @@ from workbench.errors import (
     WaitTimeout,
 )
 from workbench.launchers.contract import Launched, Launcher
+from workbench.metrics import MetricsReader
 from workbench.metrics.status import RunStatus
 from workbench.rundir import ENDED, Parent, RunDirectory, lock
 from workbench.rundir.record_folder import RECORD_NAME
@@ -95,20 +96,29 @@ def check_no_copy(directory: RunDirectory) -> None:
                            f"with it here: {call_to_restore(place, directory.name)}.")
 
 
-def check_storage(directory: RunDirectory, config: RunConfig) -> None:
-    """Bring the newest checkpoint of a copy here if a run has lost its own, and say so; and if it cannot be copied now:
-    its supervisor tries again. Raises StorageFailed where it cannot be brought."""
+def catch_up(directory: RunDirectory, config: RunConfig) -> None:
+    """Bring checkpoints of its copies to a run that has lost its own, and say so; and say it if it cannot be copied
+    now: its supervisor tries again. The caller holds the lock of starts.
+
+    Raises StorageFailed where a copy is there whose checkpoints cannot be brought, or where none is left here of a run
+    that has trained, and a copy cannot be asked now.
+    """
+    lost, away = run_copy.has_lost(directory), ""
     for place in places(config):
         from workbench.copies.storage import Storage
 
-        storage = None
         try:
             storage = Storage(place)
             storage.check_free(directory)
         except StorageFailed as error:
+            away = str(error)
             notify(f"{directory.name} goes on without its copy: {error}")
-        if storage is not None and (said := storage.catch_up(directory)):
+            continue
+        if lost and (said := storage.catch_up(directory)):
             notify(said)
+    if away and lost and not checkpoints.every(directory.checkpoints) and MetricsReader(directory.metrics).lengths():
+        raise StorageFailed(f"{directory.name} has no checkpoint here and would begin at 0 frames, and a copy may have "
+                            f"some, which cannot be asked: {away} Try again then, or launch a new run.")
 
 
 def check_name(name: str) -> None:

@@ -73,9 +73,10 @@ class Concurrent:
         def is_other(checkpoint: Checkpoint) -> bool:
             return checkpoint.meta.get("reason") != checkpoints.BEST
 
-        others = list(filter(is_other, checkpoints.every(run.checkpoints)))
-        keeps = replays and bool(others) and others[-1].has_replay
-        return checkpoints.newest_good(run.checkpoints, replay=False, only=lambda one: not keeps or is_other(one))
+        other, wrong = checkpoints.newest_good(run.checkpoints, replay=False, only=is_other) if replays else (None, [])
+        if other is not None and other.has_replay:
+            return other, wrong
+        return checkpoints.newest_good(run.checkpoints, replay=False)
 
     @property
     def loops(self) -> dict[str, Callable[[], None]]:

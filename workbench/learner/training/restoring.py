@@ -89,7 +89,9 @@ class Restoring:
         fork = checkpoint.meta.get("fork")
         forked = fork if type(fork) is dict and not rows else None
         origin = f"forked from {forked.get('run')}: begins with" if forked else "continues from"
-        message = f"{origin} the checkpoint at {counters.frames:,} frames{self._restore_replay(checkpoint)}"
+        place = "" if forked else checkpoint.meta.get("brought")
+        brought = f", brought from its copy in {place}" if place else ""
+        message = f"{origin} the checkpoint at {counters.frames:,} frames{brought}{self._restore_replay(checkpoint)}"
         if not self._same_optimizer(checkpoint):
             message += "; the optimizer is another one and starts afresh"
         if anew:

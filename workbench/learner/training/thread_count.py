@@ -112,6 +112,6 @@ class Threads:
             self._tell(f"training takes {counted(other, 'threads')} from now on: {gain:.2f} times the updates/s of "
                        f"{before}")
             self.count = other
-        elif (before, other) not in self._told:
+        elif gain < GAIN and (before, other) not in self._told:  # else it broke off, and says little
             self._told.add((before, other))
             self._tell(f"training stays with {counted(before, 'threads')}: {other} made {gain:.2f} times the updates/s")

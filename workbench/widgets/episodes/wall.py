@@ -43,7 +43,8 @@ class WallView(LiveWidget):
         self._cells: dict[int, Cell] = {}
         self._last = WallLook()
         self._error = ""
-        super().__init__(self._titled())
+        super().__init__(self._wall.run)
+        self.title = self._titled()
         self.box = ipywidgets.VBox([self])
 
     def _titled(self) -> str:

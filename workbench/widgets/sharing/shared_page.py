@@ -53,6 +53,7 @@ def share(run: Run, path: str | Path | None = None) -> Path:
     text = page(run).encode("utf-8", "replace")
     with saving(target) as beside:
         beside.write_bytes(text)
+        beside.chmod(0o644)  # it is made to be read by others
     return target
 
 
