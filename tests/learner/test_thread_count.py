@@ -168,11 +168,12 @@ def test_a_number_is_tried_where_it_decides_nothing_and_the_cores_are_the_run_s(
     builder._state = SimpleNamespace(config=RunConfig.build("CartPole-v1", **fields))
     builder._learners = SimpleNamespace(size=learners, here=learners)
     builder._run = SimpleNamespace(metrics=tmp_path / "metrics.sqlite")
-    for found in (None, 3, 64):
+    for found in (None, -3, 3, 64):
         if found is not None:
             with closing(MetricsWriter(builder._run.metrics)) as writer:
                 writer.status({"learner_threads": found})
                 writer.commit()
         threads = builder._threads(SimpleNamespace(kind=device))
         assert threads._most == most
-        assert threads.count == (min(found, 4) if found and most else count), "what the life before found, if it tried"
+        kept = min(found or 0, 4) if most else 0  # what the life before found, if it tried
+        assert threads.count == (kept if kept > 0 else count)

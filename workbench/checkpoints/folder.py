@@ -80,28 +80,34 @@ def copy(
 
     def fill(hidden: Path) -> bytes:
         for group in groups:
-            _link(source, file_of(group), hidden, linked=linked)
+            _bring(source, file_of(group), hidden, linked=linked)
         files = {file_of(group): source.files[file_of(group)] for group in groups}
         return encoded_meta(plain, files=files, requested=False, created=max(source.created, _after_newest(folder)))
 
     return _new_checkpoint(folder, source.frames, fill, copied_from=source.path)
 
 
-def _link(source: Checkpoint, name: str, hidden: Path, *, linked: bool) -> None:
+def _bring(source: Checkpoint, name: str, hidden: Path, *, linked: bool) -> None:
+    """Put a file of `source` into `hidden`, by a hard link if `linked` and the disk allows it."""
     try:
-        try:
-            if not linked:
-                raise OSError
-            os.link(source.path / name, hidden / name)
-        except FileNotFoundError:
-            raise
-        except OSError:  # another disk, or one without hard links
-            _check_space(hidden, {name: source.files[name]["size_bytes"]})
-            with opened(source, name) as original, _new_file(hidden / name) as file:
-                shutil.copyfileobj(original, file, 2**20)
+        if linked and _is_linked(source.path / name, hidden / name):
+            return
+        _check_space(hidden, {name: source.files[name]["size_bytes"]})
+        with opened(source, name) as original, _new_file(hidden / name) as file:
+            shutil.copyfileobj(original, file, 2**20)
     except FileNotFoundError:
         raise InvalidInput(f"{source.path / name} is gone: its run pruned it in this moment. Choose a newer "
                            "checkpoint, or one that was asked for: run.checkpoint().") from None
+
+
+def _is_linked(original: Path, link: Path) -> bool:
+    try:
+        os.link(original, link)
+    except FileNotFoundError:
+        raise
+    except OSError:  # another disk, or one without hard links
+        return False
+    return True
 
 
 def _new_checkpoint(
