@@ -103,8 +103,9 @@ def catch_up(directory: RunDirectory, config: RunConfig) -> None:
     Raises StorageFailed where a copy is there whose checkpoints cannot be brought, or where none is left here of a run
     that has trained, and a copy cannot be asked now.
     """
-    lost, away = run_copy.has_lost(directory), ""
-    for place in places(config):
+    found, away = places(config), ""
+    lost = bool(found) and run_copy.has_lost(directory)
+    for place in found:
         from workbench.copies.storage import Storage
 
         try:
