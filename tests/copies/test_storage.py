@@ -30,7 +30,7 @@ from tests.written_checkpoints import flip, meta, save
 from workbench import checkpoints, copies, rundir
 from workbench.checkpoints.checkpoint import META
 from workbench.config import RunConfig
-from workbench.copies import FOLDER, LAST_COPY_S, places, run_copy, storage
+from workbench.copies import FOLDER, LAST_COPY_S, places, restored_run, run_copy, storage
 from workbench.copies.storage import Storage, is_url
 from workbench.errors import (
     AccessDenied,
@@ -163,7 +163,7 @@ def test_a_best_checkpoint_that_is_damaged_here_keeps_no_copy_away(url: str, hom
     assert Storage(url).keep(run) == 200 and Storage(url).keep(run) is None
 
 
-@pytest.mark.parametrize("fails", ["_copy_demonstrations", "_tracked", "_copy_metrics"])
+@pytest.mark.parametrize("fails", ["copy_demonstrations", "tracked", "_copy_metrics"])
 def test_a_copy_counts_when_all_that_belongs_to_its_checkpoint_is_there(
     fails: str, url: str, home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -640,7 +640,7 @@ def test_a_run_that_has_lost_checkpoints_gets_those_of_its_copy(
     assert Storage(url).keep(run) == 100 and run_copy.copy(run, drive) == 100
     starting.catch_up(run, stored)
     assert not capsys.readouterr().out
-    for go_on in (lambda: storage.restored(f"{url}/pong"), lambda: run_copy.restored("pong", drive),
+    for go_on in (lambda: storage.restored(f"{url}/pong"), lambda: restored_run.restored("pong", drive),
                   lambda: starting.catch_up(run, stored)):
         if lost == "all":
             shutil.rmtree(run.checkpoints)
@@ -802,7 +802,7 @@ def test_trackers_get_the_whole_history_where_the_one_before_is_lost(url: str, h
     run_copy.copy(run, tmp_path / "drive")
     (tmp_path / "drive/pong/metrics.sqlite").write_bytes(b"torn")
     shutil.rmtree(run.path)
-    run_copy.restored("pong", tmp_path / "drive")
+    restored_run.restored("pong", tmp_path / "drive")
     place = rundir.read_record(run.trackers / "wandb.json")
     assert place["identity"] == "pong-1" and not place.get("rows") and place["sent"] > 100_000
 

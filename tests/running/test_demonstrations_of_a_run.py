@@ -19,7 +19,7 @@ from tests.faults.test_exact_resume import check_same
 from tests.learner.test_rollout_kinds import Kinds
 from tests.played import checkpoint_in, rolled_out
 from workbench.config import RunConfig
-from workbench.copies import run_copy
+from workbench.copies import restored_run, run_copy
 from workbench.errors import InvalidInput, OutOfBounds, StorageFailed, UnknownName
 from workbench.playing.rollout import Rollout
 from workbench.replay import demonstration_file
@@ -186,7 +186,7 @@ def test_the_folder_that_outlives_a_machine_has_them(stopped: wb.Run, tmp_path: 
     moved = stopped.path.with_name("moved")
     stopped.path.rename(moved)
     try:
-        run_copy.restored("clone", tmp_path)
+        restored_run.restored("clone", tmp_path)
         assert stopped.directory.demonstrations.read_bytes() == content
         shutil.rmtree(stopped.path)
     finally:

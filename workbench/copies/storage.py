@@ -23,7 +23,7 @@ from typing import Any
 from workbench import checkpoints, rundir
 from workbench.checkpoints import Checkpoint
 from workbench.checkpoints.checkpoint import META
-from workbench.copies import call_to_restore, folder_of, run_copy
+from workbench.copies import call_to_restore, folder_of, restored_run, run_copy
 from workbench.errors import AccessDenied, CheckpointCorrupt, InvalidInput, MissingPackage, RunNotFound, StorageFailed
 from workbench.rundir import RunDirectory
 from workbench.rundir.record_folder import RECORD_NAME
@@ -87,14 +87,14 @@ class Storage:
         run_copy.check_same(run, self._record(run.name), f"{self.url}/{run.name}")
 
     def catch_up(self, run: RunDirectory) -> str:
-        """As `run_copy.catch_up`, from what is kept there."""
+        """As `restored_run.catch_up`, from what is kept there."""
         if self.folder is not None:
             run_copy.check_own(self.folder / run.name)
             with self.named(str(self.folder)):
-                return run_copy.catch_up(run, RunDirectory(self.folder / run.name), self.url)
+                return restored_run.catch_up(run, RunDirectory(self.folder / run.name), self.url)
         with self.brought() as into:
             self.fetch(f"{run.name}/checkpoints", into)
-            return run_copy.catch_up(run, RunDirectory(into / run.name), self.url)
+            return restored_run.catch_up(run, RunDirectory(into / run.name), self.url)
 
     def keep(self, run: RunDirectory) -> int | None:
         """Copy what `run_copy.copy` copies, and return what it returns; before there is a checkpoint, claim the name.
@@ -229,7 +229,7 @@ class Storage:
                 return None if run_copy.is_left(record) and not self._whole(name) else record
             except StorageFailed as error:
                 anew = " If it is the copy of the run that is here, delete it there: then it is written anew."
-                raise StorageFailed(f"{error}{anew if run_copy.is_here(name) else ''}") from None
+                raise StorageFailed(f"{error}{anew if restored_run.is_here(name) else ''}") from None
 
     def _whole(self, name: str) -> set[str]:
         """Folders of the checkpoints that are kept whole."""
@@ -330,15 +330,15 @@ def restored(url: str, *, trust_code: bool = False) -> str:
     if not is_url(f"{folder}/") or not RECORD_NAME.fullmatch(name):
         raise InvalidInput(f"{url!r} names no run: give the storage and the run's name, such as 's3://bucket/runs/pong'.")
     storage = Storage(folder)
-    if run_copy.is_here(name):
+    if restored_run.is_here(name):
         run = rundir.find(name)
-        if storage.check_copy(run) and (said := run_copy.caught_up_at_rest(run, storage.catch_up)):
+        if storage.check_copy(run) and (said := restored_run.caught_up_at_rest(run, storage.catch_up)):
             print(said)
         return name
     storage.known(name)
     if storage.folder is not None:
         with storage.named(str(storage.folder)):
-            return run_copy.restored(name, storage.folder, trust_code=trust_code)
+            return restored_run.restored(name, storage.folder, trust_code=trust_code)
     with storage.brought() as into:
         storage.fetch(name, into)
-        return run_copy.restored(name, into, trust_code=trust_code)
+        return restored_run.restored(name, into, trust_code=trust_code)

@@ -14,7 +14,15 @@ from typing import Any
 from workbench import checkpoints, imports, rundir
 from workbench.config import RunConfig
 from workbench.config.hardware import version
-from workbench.copies import LAST_COPY_S, call_to_restore, check_writable, folder_of, place_of_copy, places, run_copy
+from workbench.copies import (
+    LAST_COPY_S,
+    call_to_restore,
+    check_writable,
+    folder_of,
+    place_of_copy,
+    places,
+    restored_run,
+)
 from workbench.errors import (
     ConnectionLost,
     InvalidInput,
@@ -104,7 +112,7 @@ def catch_up(directory: RunDirectory, config: RunConfig) -> None:
     that has trained, and a copy cannot be asked now.
     """
     found, away = places(config), ""
-    lost = bool(found) and run_copy.has_lost(directory)
+    lost = bool(found) and restored_run.has_lost(directory)
     for place in found:
         from workbench.copies.storage import Storage
 

@@ -12,7 +12,7 @@ opens it. The supervisor copies all that a run needs to continue to a folder tha
 
 from __future__ import annotations
 
-from workbench.copies.run_copy import restored
+from workbench.copies.restored_run import restored
 from workbench.launchers.colab.launcher import ColabLauncher, kept, prepare
 from workbench.launchers.colab.runtime import Runtime, found
 
