@@ -73,8 +73,7 @@ def as_sweep(checkpoint: Checkpoint) -> sweep_folder.SweepFolder:
     sweep = sweep_folder.create(
         "theirs", {"state": "stopped", "config": checkpoint.config.to_json(), "created": 0.0, "trials": 2,
                    "parallel": 1, "sampler": "random", "space": {}, "goal": "maximize", "metric": "return",
-                   "error": None, "parent": None, "lives": 1, "seed": 1, "pruner": "none",
-                   "members": 2, "generations": 9},
+                   "error": None, "parent": None, "lives": 1, "seed": 1, "pruner": "none"},
         {}, lambda new: study.create(new, goal="maximize"))
     shutil.copytree(run_of(checkpoint) / "code", sweep.code, dirs_exist_ok=True)
     return sweep

@@ -219,8 +219,7 @@ def test_a_question_that_has_no_end_is_ended(bad: RunDirectory, monkeypatch: pyt
 
 
 SWEEP = {"state": "stopped", "config": {}, "created": 0.0, "trials": 2, "parallel": 1, "sampler": "random", "space": {},
-         "goal": "max", "metric": "return", "error": None, "parent": None, "lives": 1, "seed": 1, "pruner": "none",
-         "members": 2, "generations": 9, "preset": None}
+         "goal": "max", "metric": "return", "error": None, "parent": None, "lives": 1, "seed": 1, "pruner": "none"}
 
 
 @pytest.mark.parametrize("kind", [*KINDS, "no database"])

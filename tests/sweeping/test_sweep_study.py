@@ -41,7 +41,7 @@ def folder(name: str = "sweep", **more: Any) -> SweepFolder:
     config = RunConfig.build("CartPole-v1", total_frames=27_000)
     record = {"created": 1.0, "state": "stopped", "error": None, "config": config.to_json(), "space": to_json(SPACE),
               "trials": 20, "parallel": 2, "metric": "episode_return", "goal": "max", "sampler": "tpe",
-              "pruner": "asha", "seed": 0, "lives": 1, "members": 20, "generations": 9, **more}  # fmt: skip
+              "pruner": "asha", "seed": 0, "lives": 1, **more}  # fmt: skip
     return sweep_folder.create(name, record, {}, lambda new: sweep_study.create(
         new, goal=str(record["goal"]), first=[{"learning_rate": 1e-3}]))
 

@@ -34,7 +34,7 @@ def by_hand(name: str = "mine", *, network: str = "mlp-lstm", note: str = "<b>la
     record: dict[str, Any] = {
         "created": 1.0, "state": "stopped", "error": None, "config": config.to_json(), "space": to_json(space),
         "trials": 20, "parallel": 2, "metric": "episode_return", "goal": "max", "sampler": "tpe", "pruner": "asha",
-        "members": 20, "generations": 9, "seed": 0, "lives": 1,
+        "seed": 0, "lives": 1,
     }  # fmt: skip
     folder = sweep_folder.create(name, record, {}, lambda new: sweep_study.create(new, goal="max"))
     study = sweep_study.opened(folder)

@@ -37,7 +37,7 @@ NOT_FINITE = "updates in a row were not finite"  # part of the learner's own rea
 REMOTE = "remote.json"  # of the copy of a run that lives on another machine; see `copies.remote_copy`
 _FIELDS: dict[str, tuple[type, ...]] = {  # of run.json, with the types of their values
     "created": (float, int), "state": (str,), "name": (str,), "config": (dict,), "supervisor_pid": (int, NoneType),
-    "error": (dict, NoneType), "parent": (dict, NoneType), "preset": (str, NoneType), "code": (dict,),
+    "error": (dict, NoneType), "parent": (dict, str, NoneType), "preset": (str, NoneType), "code": (dict,),
     "versions": (dict,), "machine": (dict,), "lives": (int,), "sweep": (str, NoneType),
     "config_before": (dict, NoneType), "paused": (str, NoneType), "ended_by": (str, NoneType),
     "mended": (int,), "holders": (list,), "mirrored": (int, float), "claimed": (int, float),
@@ -301,7 +301,8 @@ class RunDirectory(RecordFolder):
 
     def parent(self) -> Parent | None:
         """The checkpoint from which the run started; None: it started from nothing."""
-        return self.read().get("parent") or None
+        parent = self.read().get("parent")
+        return parent_of(Path(parent), take="weights") if isinstance(parent, str) else parent or None
 
 
 def checked_record(record: dict[str, Any], path: Path) -> dict[str, Any]:

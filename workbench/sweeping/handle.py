@@ -298,7 +298,7 @@ class Sweep:
             sharing_the_machine(self._folder.config(), self._space, parallel)
         if self.status.over >= (target := changes.get("trials", record["trials"])):
             raise InvalidInput(f"{self.name} has done its {counted(target, 'trials')}. {self._remedy(record, target)}")
-        checked_count("members", record["members"], MOST_TRIALS)  # each of which is begun before any trains
+        checked_count("members", record.get("members", 1), MOST_TRIALS)  # each of which is begun before any trains
         trust_code = sealed.TRUST.check(trust_code)
         runs = [self._folder.run(trial.number) for trial in self.trials]
         for code in (self._folder.code, *(run.code for run in runs if run.record.exists())):

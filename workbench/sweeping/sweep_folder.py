@@ -24,10 +24,10 @@ from workbench.running import deletion
 _FIELDS: dict[str, tuple[type, ...]] = {  # of sweep.json, all required, with the types of their values
     "created": (float, int), "state": (str,), "error": (dict, NoneType), "config": (dict,), "space": (dict,),
     "trials": (int,), "parallel": (int,), "metric": (str,), "goal": (str,), "sampler": (str,), "seed": (int,),
-    "parent": (dict, NoneType), "lives": (int,), "members": (int,), "generations": (int,), "pruner": (str,),
-    "preset": (str, NoneType),
+    "parent": (dict, NoneType), "lives": (int,),
 }  # fmt: skip
-_ALSO: dict[str, tuple[type, ...]] = {"reason": (str,)}  # of some sweeps
+_ALSO: dict[str, tuple[type, ...]] = {  # of some sweeps
+    "members": (int,), "generations": (int,), "pruner": (str,), "preset": (str, NoneType), "reason": (str,)}
 
 
 @dataclass(frozen=True)

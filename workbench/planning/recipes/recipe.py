@@ -28,7 +28,7 @@ KINDS = {
 _CPU_ONLY = ("cpu-core",)
 
 
-@checked_arguments(kind="Give one of wb.recipe('ray-cluster'), 'kuberay-cluster', 'kuberay-job', 'slurm', 'sky'.")
+@checked_arguments(kind="Give 'ray-cluster', 'kuberay-cluster', 'kuberay-job', 'slurm' or 'sky'.")
 def recipe(kind: str, *, run: str | Path | OfRun | None = None, plan: Plan | None = None, **fields: Any) -> str:
     """The text of a file that starts a cluster, and a run on it.
 
