@@ -42,7 +42,7 @@ from workbench.errors import (
     StorageFailed,
 )
 from workbench.launchers.colab import ColabLauncher
-from workbench.metrics import MetricsWriter, Progress
+from workbench.metrics import MetricsWriter
 from workbench.rundir import RunDirectory, lock
 from workbench.running import starting
 from workbench.supervisor import storing
@@ -685,6 +685,26 @@ def test_the_best_checkpoint_comes_back_too_and_stays_in_the_copy(url: str, home
     assert {int(path.split("/")[2]) for path in files_of(url) if path.endswith(META)} == {100, 400, 500}
 
 
+def test_the_best_checkpoint_stays_in_the_copy_also_where_it_is_not_here(url: str, home: Path) -> None:
+    run = made()
+    for frames, mean in ((100, 9.0), (200, 1.0), (300, 1.0), (400, 1.0), (500, 1.0)):
+        save(run.checkpoints, frames=frames, judged=mean_of(mean))
+        Storage(url).keep(run)
+        shutil.rmtree(run.checkpoints)
+    assert {int(path.split("/")[2]) for path in files_of(url) if path.endswith(META)} == {100, 400, 500}
+
+
+def test_what_comes_back_is_as_old_and_as_much_asked_for_as_it_was(url: str, home: Path) -> None:
+    run = made()
+    asked_for = save(run.checkpoints, frames=100, requested=True)
+    Storage(url).keep(run)
+    for lost in (run.checkpoints, run.path):
+        shutil.rmtree(lost)
+        storage.restored(f"{url}/pong")
+        [back] = checkpoints.every(run.checkpoints)
+        assert (back.requested, back.created) == (True, asked_for.created)
+
+
 def test_a_checkpoint_that_cannot_be_brought_is_an_error(
     home: Path, tmp_path: Path, objects: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -709,10 +729,15 @@ def test_a_run_whose_checkpoints_are_gone_waits_for_a_copy_that_is_away(
     starting.catch_up(run, stored)  # it has not trained yet
     assert "no route to host" in capsys.readouterr().out
     with closing(MetricsWriter(run.metrics)) as writer:
-        writer.scalars(Progress(frames=7, steps=7, updates=1, time_s=1.0), {"loss": 1.0})
+        writer.status({"updates": 1})
         writer.commit()
-    with pytest.raises(StorageFailed, match="would begin at 0 frames, and a copy may have some.*no route to host"):
+    with pytest.raises(StorageFailed, match="would begin at 0 frames, and its copy cannot be asked.*no route to host"):
         starting.catch_up(run, stored)
+    empty = RunConfig.build("CartPole-v1", storage=f"file://{tmp_path}/not-mounted")
+    with pytest.raises(StorageFailed, match="There is nothing of it in file:.*is that what was mounted there"):
+        starting.catch_up(run, empty)
+    Storage(empty.storage)._claim(run)
+    starting.catch_up(run, empty)  # it was stopped before its first checkpoint
     save(run.checkpoints, frames=100)
     starting.catch_up(run, stored)
 
@@ -931,17 +956,23 @@ def test_a_checkpoint_that_storage_does_not_delete_keeps_no_newer_one_away(
 def test_a_checkpoint_that_was_copied_just_now_stays(
     home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, wrong: str
 ) -> None:
-    run, kept = made(), Storage(f"memory://{tmp_path.name}")
+    run, kept, real = made(), Storage(f"memory://{tmp_path.name}"), time.time
+    monkeypatch.setattr(time, "time", lambda: real() + 3600.0 * (wrong != "a read fails"))
     for frames in (100, 200):
         save(run.checkpoints, frames=frames)
         assert kept.keep(run) == frames
+    monkeypatch.setattr(time, "time", real)
     if wrong == "a read fails":
-        def fail(self: object, path: str, **_: object) -> bytes:
-            raise OSError(5, "Input/output error", path)
+        get_file = MemoryFileSystem.get_file
 
-        monkeypatch.setattr(MemoryFileSystem, "cat_file", fail)
+        def fail(self: Any, path: str, *more: Any, **others: Any) -> Any:
+            if path.endswith(META):
+                raise OSError(5, "Input/output error", path)
+            return get_file(self, path, *more, **others)
+
+        monkeypatch.setattr(MemoryFileSystem, "get_file", fail)
     else:
-        monkeypatch.setattr(Storage, "_created", lambda self, name, folder: -float(folder.split("-")[0]))
+        shutil.rmtree(run.checkpoints)  # by which a new one would be the newest
     third = save(run.checkpoints, frames=300)
     assert kept.keep(run) == 300
     assert f"pong/checkpoints/{third.path.name}/{META}" in files_of(f"memory://{tmp_path.name}")

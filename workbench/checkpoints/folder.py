@@ -67,12 +67,12 @@ def write(
 
 def copy(
     source: Checkpoint, folder: Path, *, without: Collection[str] = (), meta: Mapping[str, Any] | None = None,
-    linked: bool = True,
+    restored: bool = False,
 ) -> Checkpoint:
     """`source` without some groups, with fields of `meta` changed, as an automatic checkpoint in `folder`; verified.
 
-    If `linked`, its files are hard links where the disk allows that: they cost no space, and stay if `source` is
-    removed; what damages one damages both.
+    Its files are hard links where the disk allows that: they cost no space, and stay if `source` is removed. One that
+    is `restored` shares none, so that what damages one leaves the other, and is as old, and as much asked for, as it.
     Raises InvalidInput if `source` is pruned meanwhile, CheckpointCorrupt, StorageFailed.
     """
     plain = plain_meta({**source.meta, **(meta or {})})
@@ -80,9 +80,10 @@ def copy(
 
     def fill(hidden: Path) -> bytes:
         for group in groups:
-            _bring(source, file_of(group), hidden, linked=linked)
+            _bring(source, file_of(group), hidden, linked=not restored)
         files = {file_of(group): source.files[file_of(group)] for group in groups}
-        return encoded_meta(plain, files=files, requested=False, created=max(source.created, _after_newest(folder)))
+        created = source.created if restored else max(source.created, _after_newest(folder))
+        return encoded_meta(plain, files=files, requested=restored and source.requested, created=created)
 
     return _new_checkpoint(folder, source.frames, fill, copied_from=source.path)
 

@@ -65,7 +65,7 @@ def restored(name: str, folder: str | Path | None = None, *, trust_code: bool = 
 
     def fill(run: RunDirectory) -> None:
         for checkpoint in with_best(newest, source):
-            checkpoints.copy(checkpoint, run.checkpoints, without=["replay"], linked=False)
+            checkpoints.copy(checkpoint, run.checkpoints, without=["replay"], restored=True)
         copy_demonstrations(source, run)
         _restore_metrics(source.metrics, run.metrics)
         _restore_opponent(source, run, opponent_code)
@@ -158,12 +158,12 @@ def catch_up(run: RunDirectory, copied_run: RunDirectory, there: str) -> str:
     left, newest = (checkpoints.newest_good(one.checkpoints, replay=False)[0] for one in (run, copied_run))
     if newest is None or left is not None and left.frames >= newest.frames:
         return ""
-    for one in with_best(newest, copied_run):
+    for one in reversed(with_best(newest, copied_run)):  # the newest first: it must be here when the next life begins
         place = run.checkpoints / one.path.name
         if not (whole := _is_whole(place)):
             _put_aside(place)
         if not (whole and is_same(one, place)):
-            checkpoints.copy(one, run.checkpoints, without=["replay"], meta={"brought": there}, linked=False)
+            checkpoints.copy(one, run.checkpoints, without=["replay"], meta={"brought": there}, restored=True)
     lost = "no checkpoint here that is whole" if left is None else f"lost what came after {left.frames:,} frames"
     return f"{run.name} has {lost}: its checkpoint at {newest.frames:,} frames was brought from its copy in {there}."
 

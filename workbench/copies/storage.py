@@ -86,6 +86,15 @@ class Storage:
         run or machine."""
         run_copy.check_same(run, self._record(run.name), f"{self.url}/{run.name}")
 
+    def has(self, name: str) -> bool:
+        """Whether a run of that name is there, be it only a claim. Raises StorageFailed."""
+        with self._asked():
+            try:
+                self._files.info(self._at(name, "run.json"))  # its `exists` may take any error for a file that is gone
+            except FileNotFoundError:
+                return False
+        return True
+
     def catch_up(self, run: RunDirectory) -> str:
         """As `restored_run.catch_up`, from what is kept there."""
         if self.folder is not None:
@@ -258,16 +267,21 @@ class Storage:
                 self._files.put_file(str(path), there)
 
     def _prune(self, run: RunDirectory, copied: list[str]) -> None:
-        """Delete all but the newest checkpoints and the best one. The last of `copied` is the newest, whatever the
-        clock of a machine before this one says."""
-        newest = copied[-1]
-        try:
-            older = sorted(self._whole(run.name) - {newest}, key=lambda folder: self._created(run.name, folder))
-        except Exception:  # each file system has errors of its own; what cannot be read now is no older for it
-            return
-        kept = [*older, newest]
-        local = checkpoints.every(run.checkpoints)
-        best = checkpoints.best([one for one in local if one.path.name in kept])
+        """Delete all but the newest checkpoints and the best one, as their descriptions there tell. The last of
+        `copied` is the newest, whatever the clock of a machine before this one says."""
+        with self.brought() as into:
+            try:
+                there = self._whole(run.name)
+                for folder in there:
+                    (into / folder).mkdir()
+                    self._files.get_file(self._at(run.name, "checkpoints", folder, META), str(into / folder / META))
+            except Exception:  # each file system has errors of its own; what cannot be read now is no older for it
+                return
+            described = checkpoints.every(into)
+        best = checkpoints.best(described)
+        in_order = [one.path.name for one in described]  # what has no good description is older
+        kept = [*sorted(there.difference(in_order)), *in_order]
+        kept.sort(key=lambda folder: folder == copied[-1])
         for folder in kept[: -run_copy.KEPT]:
             if folder not in copied and (best is None or folder != best.path.name):
                 self._delete(run.name, folder)
@@ -289,12 +303,6 @@ class Storage:
         with self._asked():
             files = self._described(name, folder).get("files")
         return isinstance(files, dict) and run_copy.are_of(checkpoint, files)
-
-    def _created(self, name: str, folder: str) -> float:
-        """When the checkpoint in that folder was made, in seconds since 1970; 0 if it says no time."""
-        with suppress(ValueError, TypeError):  # what lies there may be anybody's
-            return float(self._described(name, folder).get("created", 0.0))
-        return 0.0
 
     def _described(self, name: str, folder: str) -> dict[str, Any]:
         """The description of the checkpoint in that folder; {} if it is none."""

@@ -33,12 +33,11 @@ from workbench.errors import (
     WaitTimeout,
 )
 from workbench.launchers.contract import Launched, Launcher
-from workbench.metrics import MetricsReader
 from workbench.metrics.status import RunStatus
 from workbench.rundir import ENDED, Parent, RunDirectory, lock
 from workbench.rundir.record_folder import RECORD_NAME
 from workbench.running import machine_info, waiting
-from workbench.running.connection import Control
+from workbench.running.connection import Control, stored_status
 from workbench.running.progress import notify
 
 _PACKAGES = ("rl-workbench", "torch", "gymnasium")  # whose versions run.json has
@@ -109,7 +108,7 @@ def catch_up(directory: RunDirectory, config: RunConfig) -> None:
     now: its supervisor tries again. The caller holds the lock of starts.
 
     Raises StorageFailed where a copy is there whose checkpoints cannot be brought, or where none is left here of a run
-    that has trained, and a copy cannot be asked now.
+    that has made updates, and a copy is away.
     """
     found, away = places(config), ""
     lost = bool(found) and restored_run.has_lost(directory)
@@ -119,15 +118,18 @@ def catch_up(directory: RunDirectory, config: RunConfig) -> None:
         try:
             storage = Storage(place)
             storage.check_free(directory)
+            is_there = not lost or storage.has(directory.name)
         except StorageFailed as error:
             away = str(error)
             notify(f"{directory.name} goes on without its copy: {error}")
             continue
-        if lost and (said := storage.catch_up(directory)):
+        if not is_there:
+            away = f"There is nothing of it in {place}: is that what was mounted there?"
+        elif lost and (said := storage.catch_up(directory)):
             notify(said)
-    if away and lost and not checkpoints.every(directory.checkpoints) and MetricsReader(directory.metrics).lengths():
-        raise StorageFailed(f"{directory.name} has no checkpoint here and would begin at 0 frames, and a copy may have "
-                            f"some, which cannot be asked: {away} Try again then, or launch a new run.")
+    if away and lost and not checkpoints.every(directory.checkpoints) and stored_status(directory).updates:
+        raise StorageFailed(f"{directory.name} has no checkpoint here and would begin at 0 frames, and its copy cannot "
+                            f"be asked for one. {away} Resume it once that is mended, or launch a new run.")
 
 
 def check_name(name: str) -> None:
