@@ -630,7 +630,7 @@ def test_a_clock_that_was_ahead_on_the_machine_before_stops_no_copy(
     assert checkpoints.newest(run.checkpoints).frames == 400
 
 
-@pytest.mark.parametrize("lost", ["all", "newest", "description"])
+@pytest.mark.parametrize("lost", ["all", "newest", "damaged", "description"])
 def test_a_run_that_has_lost_checkpoints_gets_those_of_its_copy(
     lost: str, url: str, home: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -642,19 +642,19 @@ def test_a_run_that_has_lost_checkpoints_gets_those_of_its_copy(
     assert not capsys.readouterr().out
     for go_on in (lambda: storage.restored(f"{url}/pong"), lambda: restored_run.restored("pong", drive),
                   lambda: starting.catch_up(run, stored)):
-        if lost == "all":
-            shutil.rmtree(run.checkpoints)
+        if lost in ("all", "newest"):
+            shutil.rmtree(run.checkpoints if lost == "all" else newest.path)
         else:
             flip(newest.path / META if lost == "description" else next(newest.path.glob("*.safetensors")), -1)
         go_on()
         whole, damaged = checkpoints.newest_good(run.checkpoints)
         assert whole is not None and (whole.path, whole.frames, damaged) == (newest.path, 100, [])
         assert whole.meta["brought"] in (url, str(drive))
-        assert ("whole" if lost == "all" else "lost what came after 50 frames") in (said := capsys.readouterr().out)
-        assert "its checkpoint at 100 frames was brought from its copy in" in said
+        what = "all checkpoints" if lost == "all" else "what came after 50 frames"
+        assert f"pong has lost {what}: what it had at 100 frames was brought from" in capsys.readouterr().out
         assert Storage(url).keep(run) is None, "it is there already"
     aside = [path.name for path in run.checkpoints.iterdir() if path.name.startswith("damaged-000000000100-")]
-    assert len(aside) == (0 if lost == "all" else 3)
+    assert len(aside) == (0 if lost in ("all", "newest") else 3)
     starting.catch_up(made("new"), stored)  # of which nothing is there
     assert not capsys.readouterr().out
 
@@ -671,7 +671,9 @@ def test_nothing_is_brought_where_processes_of_the_run_may_write(
         assert storage.restored(f"{url}/pong") == "pong" and not checkpoints.every(run.checkpoints)
 
 
-def test_the_best_checkpoint_comes_back_too_and_stays_in_the_copy(url: str, home: Path) -> None:
+def test_the_best_checkpoint_comes_back_too_and_stays_in_the_copy(
+    url: str, home: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     run, stored = made(), RunConfig.build("CartPole-v1", storage=url)
     for frames, mean in ((100, 9.0), (200, 1.0), (300, 1.0)):
         save(run.checkpoints, frames=frames, judged=mean_of(mean))
@@ -679,6 +681,13 @@ def test_the_best_checkpoint_comes_back_too_and_stays_in_the_copy(url: str, home
     shutil.rmtree(run.checkpoints)
     starting.catch_up(run, stored)
     assert [one.frames for one in checkpoints.every(run.checkpoints)] == [100, 300]
+    for harm in (shutil.rmtree, lambda path: flip(path / META, -1), lambda path: flip(path / "model.safetensors", -1)):
+        best = next(one.path for one in checkpoints.every(run.checkpoints) if one.frames == 100)
+        harm(best)
+        capsys.readouterr()
+        starting.catch_up(run, stored)
+        assert "pong has lost its best checkpoint: what it had at 100 frames was brought" in capsys.readouterr().out
+        assert checkpoints.best_good(checkpoints.every(run.checkpoints)).frames == 100
     for frames in (400, 500):
         save(run.checkpoints, frames=frames, judged=mean_of(1.0))
         Storage(url).keep(run)
@@ -754,6 +763,19 @@ def test_of_two_copies_the_one_that_is_ahead_is_taken(
     shutil.rmtree(run.checkpoints)
     starting.catch_up(run, RunConfig.build("CartPole-v1", launcher="colab", storage=url))
     assert checkpoints.newest(run.checkpoints).frames == 150
+
+
+def test_where_nothing_is_whole_here_and_in_the_copy_a_run_does_not_begin_anew(url: str, home: Path) -> None:
+    run = made()
+    save(run.checkpoints, frames=100)
+    Storage(url).keep(run)
+    shutil.rmtree(run.checkpoints)
+    file_system, root = fsspec.core.url_to_fs(url)
+    for path in file_system.find(f"{root}/pong/checkpoints"):
+        if "safetensors" in path:
+            file_system.pipe_file(path, b"torn")
+    with pytest.raises(CheckpointCorrupt, match="has no checkpoint here that is whole, and its copy in .* has none"):
+        starting.catch_up(run, RunConfig.build("CartPole-v1", storage=url))
 
 
 def test_what_is_left_here_is_not_replaced_by_a_copy_that_is_behind_it(url: str, home: Path) -> None:

@@ -77,7 +77,7 @@ def test_what_is_exported_has_the_weights_and_nothing_that_only_trains(
     assert (tmp_path / "unpacked" / "taken" / "meta.json").read_bytes() == (path / "meta.json").read_bytes()
     with pytest.raises(InvalidInput, match="taken is there already. Choose another name"):
         wb.export_policy(one, target=path)
-    for name in ("policy.pt", "policy.onx", "policy.zpi"):
+    for name in ("policy.pt", "policy.onx", "policy.zpi", ".onnx"):
         with pytest.raises(InvalidInput, match=f"'{name}' ends as a file of another format. Name a new folder"):
             wb.export_policy(one, target=tmp_path / name)
     assert wb.export_policy(one, target=tmp_path / "pong.v2").is_dir()

@@ -5,12 +5,13 @@ from __future__ import annotations
 import os
 import secrets
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 from workbench import checkpoints, rundir
+from workbench.checkpoints import Checkpoint
 from workbench.copies import FOLDER
 from workbench.copies.run_copy import (
     check_same,
@@ -136,36 +137,64 @@ def _restore_opponent(source: RunDirectory, run: RunDirectory, code: Mapping[str
         checkpoints.copy(opponent, run.opponent.checkpoints)
 
 
-def has_lost(run: RunDirectory) -> bool:
-    """Whether a run has no checkpoint here, or damaged ones after the last that is whole."""
-    newest, damaged = checkpoints.newest_good(run.checkpoints, replay=False)
-    return newest is None or bool(damaged)
-
-
 def caught_up_at_rest(run: RunDirectory, catch_up: Callable[[RunDirectory], str]) -> str:
-    """What `catch_up` says of a run that has lost checkpoints, where no process lives that would write some; or ""."""
+    """What `catch_up` says, where no process of the run lives that would write checkpoints; else ""."""
     with lock.held(lock.of_start(run), wait_s=lock.LOOK_S) as mine:
-        at_rest = mine and not lock.is_held(lock.of_supervisor(run))
-        return catch_up(run) if at_rest and has_lost(run) else ""
+        return catch_up(run) if mine and not lock.is_held(lock.of_supervisor(run)) else ""
+
+
+_Whole = tuple[Checkpoint | None, Checkpoint | None]
+
+
+def whole(run: RunDirectory) -> _Whole:
+    """The newest and the best checkpoint of a run that are whole, as they are now."""
+    newest, _ = checkpoints.newest_good(run.checkpoints, replay=False)
+    return newest, checkpoints.best_good(checkpoints.every(run.checkpoints))
+
+
+def lost(here: _Whole, copied: Sequence[Checkpoint]) -> list[Checkpoint]:
+    """Of checkpoints of its copy, oldest first, what a run that has these here has lost: the newest, if it is later,
+    and the best, if it is better."""
+    newest, own = here
+    found = [one for one in copied[-1:] if newest is None or one.created > newest.created]
+    best = checkpoints.best(copied)
+    if best is not None and best not in found and (own is None or _is_better(best, own)):
+        found.append(best)
+    return found
+
+
+def _is_better(one: Checkpoint, other: Checkpoint) -> bool:
+    mine, its = checkpoints.standing(one), checkpoints.standing(other)
+    return mine is not None and its is not None and mine.by == its.by and mine.mean > its.mean
 
 
 def catch_up(run: RunDirectory, copied_run: RunDirectory, there: str) -> str:
-    """Bring the newest checkpoint of a copy, and the best, to a run that has lost its own, where it is ahead of what is
-    left here. What is damaged here in their place is renamed. The caller sees to it that nobody else writes there.
+    """Bring the newest checkpoint of a copy, and the best, to a run that has lost its own (`lost`). What is damaged
+    here in their place is renamed. The caller sees to it that nobody else writes there.
 
-    Returns what to say of it, or "". Raises StorageFailed, CheckpointCorrupt, InvalidInput.
+    Returns what to say of it, or "". Raises StorageFailed, InvalidInput, and CheckpointCorrupt where none is whole here
+    and there.
     """
-    left, newest = (checkpoints.newest_good(one.checkpoints, replay=False)[0] for one in (run, copied_run))
-    if newest is None or left is not None and left.frames >= newest.frames:
-        return ""
-    for one in reversed(with_best(newest, copied_run)):  # the newest first: it must be here when the next life begins
+    left, _ = here = whole(run)
+    if left is not None and not lost(here, checkpoints.every(copied_run.checkpoints)):
+        return ""  # without reading the copy's
+    newest, damaged = checkpoints.newest_good(copied_run.checkpoints, replay=False)
+    if newest is None and damaged and left is None:
+        raise CheckpointCorrupt(f"{run.name} has no checkpoint here that is whole, and its copy in {there} has none: "
+                                f"{damaged[0]} Put one back, or launch a new run.")
+    brought = lost(here, [] if newest is None else with_best(newest, copied_run))
+    for one in brought:  # the newest first: it must be here when the next life begins
         place = run.checkpoints / one.path.name
-        if not (whole := _is_whole(place)):
+        if not (is_whole := _is_whole(place)):
             _put_aside(place)
-        if not (whole and is_same(one, place)):
+        if not (is_whole and is_same(one, place)):
             checkpoints.copy(one, run.checkpoints, without=["replay"], meta={"brought": there}, restored=True)
-    lost = "no checkpoint here that is whole" if left is None else f"lost what came after {left.frames:,} frames"
-    return f"{run.name} has {lost}: its checkpoint at {newest.frames:,} frames was brought from its copy in {there}."
+    if not brought:
+        return ""
+    since = "its best checkpoint" if brought[0] != newest else (
+        f"what came after {left.frames:,} frames" if left else "all checkpoints")
+    at = " and ".join(f"{one.frames:,}" for one in brought)
+    return f"{run.name} has lost {since}: what it had at {at} frames was brought from its copy in {there}."
 
 
 def _is_whole(place: Path) -> bool:

@@ -14,7 +14,7 @@ import json
 import os
 import shutil
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from glob import escape
 from pathlib import Path, PurePosixPath
@@ -101,6 +101,12 @@ class Storage:
             run_copy.check_own(self.folder / run.name)
             with self.named(str(self.folder)):
                 return restored_run.catch_up(run, RunDirectory(self.folder / run.name), self.url)
+        with self.brought() as into:
+            with self._asked():
+                self._describe(run.name, self._whole(run.name), into)
+            here = restored_run.whole(run)
+            if here[0] is not None and not restored_run.lost(here, checkpoints.every(into)):
+                return ""
         with self.brought() as into:
             self.fetch(f"{run.name}/checkpoints", into)
             return restored_run.catch_up(run, RunDirectory(into / run.name), self.url)
@@ -271,10 +277,7 @@ class Storage:
         `copied` is the newest, whatever the clock of a machine before this one says."""
         with self.brought() as into:
             try:
-                there = self._whole(run.name)
-                for folder in there:
-                    (into / folder).mkdir()
-                    self._files.get_file(self._at(run.name, "checkpoints", folder, META), str(into / folder / META))
+                self._describe(run.name, there := self._whole(run.name), into)
             except Exception:  # each file system has errors of its own; what cannot be read now is no older for it
                 return
             described = checkpoints.every(into)
@@ -285,6 +288,12 @@ class Storage:
         for folder in kept[: -run_copy.KEPT]:
             if folder not in copied and (best is None or folder != best.path.name):
                 self._delete(run.name, folder)
+
+    def _describe(self, name: str, folders: Iterable[str], into: Path) -> None:
+        """Put the descriptions of these checkpoints into `into`, and nothing else of them."""
+        for folder in folders:
+            (into / folder).mkdir()
+            self._files.get_file(self._at(name, "checkpoints", folder, META), str(into / folder / META))
 
     def _delete(self, name: str, folder: str) -> None:
         """Delete a checkpoint if it is there: the file by which it counts as whole, then the others."""

@@ -69,7 +69,8 @@ def export_policy(
     """
     source, path = chosen_checkpoint(checkpoint, trust_code=trust_code), Path(target).expanduser().absolute()
     suffix = path.suffix.lower()
-    if suffix in _OTHER_FORMATS or suffix not in _FORMATS and difflib.get_close_matches(suffix, _FORMATS):
+    is_typo = suffix not in _FORMATS and difflib.get_close_matches(suffix, _FORMATS)
+    if suffix in _OTHER_FORMATS or path.name in _FORMATS or is_typo:
         raise InvalidInput(f"{path.name!r} ends as a file of another format. Name a new folder (it will hold "
                            "safetensors), or a file that ends in .zip or .onnx.")
     if evaluation is not None and evaluation.checkpoint.resolve() != source.path.resolve():

@@ -21,7 +21,6 @@ from workbench.copies import (
     folder_of,
     place_of_copy,
     places,
-    restored_run,
 )
 from workbench.errors import (
     ConnectionLost,
@@ -77,7 +76,7 @@ def created(
 
     url = record["config"].get("storage", "")
     if url and (folder := folder_of(url)) is not None and record["config"]["launcher"] != "ray":
-        if folder == rundir.home() / "runs":
+        if folder.resolve() == (rundir.home() / "runs").resolve():
             raise InvalidInput(f"storage={url!r} is the folder of the runs themselves. Give a copy a place of its own.")
         check_writable(folder, "Give another storage=..., or make it writable.")
     storage = Storage(url) if url else None
@@ -110,24 +109,23 @@ def catch_up(directory: RunDirectory, config: RunConfig) -> None:
     Raises StorageFailed where a copy is there whose checkpoints cannot be brought, or where none is left here of a run
     that has made updates, and a copy is away.
     """
-    found, away = places(config), ""
-    lost = bool(found) and restored_run.has_lost(directory)
-    for place in found:
+    away = ""
+    for place in places(config):
         from workbench.copies.storage import Storage
 
         try:
             storage = Storage(place)
             storage.check_free(directory)
-            is_there = not lost or storage.has(directory.name)
+            is_there = storage.has(directory.name)
         except StorageFailed as error:
             away = str(error)
             notify(f"{directory.name} goes on without its copy: {error}")
             continue
         if not is_there:
             away = f"There is nothing of it in {place}: is that what was mounted there?"
-        elif lost and (said := storage.catch_up(directory)):
+        elif said := storage.catch_up(directory):
             notify(said)
-    if away and lost and not checkpoints.every(directory.checkpoints) and stored_status(directory).updates:
+    if away and not checkpoints.every(directory.checkpoints) and stored_status(directory).updates:
         raise StorageFailed(f"{directory.name} has no checkpoint here and would begin at 0 frames, and its copy cannot "
                             f"be asked for one. {away} Resume it once that is mended, or launch a new run.")
 
