@@ -380,14 +380,13 @@ class OfRun(Protocol):
 def find(name: str | Path | OfRun) -> RunDirectory:
     """The run of that name, directory or handle. Raises RunNotFound with the nearest name."""
     if isinstance(name, str) and name.startswith("ray://"):
-        raise RunNotFound(f"{name[:300]!r} is on a cluster. wb.attach(...) and wb.resume(...) take that; all else "
-                          "takes the handle that they return.")
+        raise RunNotFound(f"{name[:300]!r} is on a cluster: wb.attach(...) and wb.resume(...) give a handle of it.")
     try:
         return name.directory if isinstance(name, OfRun) else RunDirectory.find(name, home() / "runs")
     except RunNotFound:
-        if isinstance(name, str) and RECORD_NAME.fullmatch(name) and (home() / "sweeps" / name / "sweep.json").exists():
-            raise RunNotFound(f"{name!r} is a sweep, no run. Look at it: wb.attach_sweep({name!r}); end it: "
-                              f"wb.attach_sweep({name!r}).stop().") from None
+        if RECORD_NAME.fullmatch(str(name)) and (home() / "sweeps" / str(name) / "sweep.json").exists():
+            it = f"wb.attach_sweep({str(name)!r})"
+            raise RunNotFound(f"{str(name)!r} is a sweep, no run. Look at it: {it}; end it: {it}.stop().") from None
         raise
 
 

@@ -140,7 +140,7 @@ class Run(NamesNearest):
         """
         import pandas as pd
 
-        from workbench.running.event_table import EventTable
+        from workbench.metrics.event_table import EventTable
 
         checked(self._directory)
         columns = ["time", "kind", "message", *COUNTERS, "data"]
