@@ -16,9 +16,9 @@ from workbench.copies import FOLDER
 from workbench.copies.run_copy import (
     check_same,
     copy_demonstrations,
-    is_same,
     kept_record,
     not_there,
+    to_copy,
     tracked,
     with_best,
 )
@@ -143,56 +143,51 @@ def caught_up_at_rest(run: RunDirectory, catch_up: Callable[[RunDirectory], str]
         return catch_up(run) if mine and not lock.is_held(lock.of_supervisor(run)) else ""
 
 
-_Whole = tuple[Checkpoint | None, Checkpoint | None]
+def has_all(run: RunDirectory, copied: Sequence[Checkpoint]) -> bool:
+    """Whether a run has a whole checkpoint here, and has lost none of these of its copy, oldest first."""
+    here = to_copy(run)
+    return bool(here) and not _lost(here, copied)
 
 
-def whole(run: RunDirectory) -> _Whole:
-    """The newest and the best checkpoint of a run that are whole, as they are now."""
-    newest, _ = checkpoints.newest_good(run.checkpoints, replay=False)
-    return newest, checkpoints.best_good(checkpoints.every(run.checkpoints))
-
-
-def lost(here: _Whole, copied: Sequence[Checkpoint]) -> list[Checkpoint]:
-    """Of checkpoints of its copy, oldest first, what a run that has these here has lost: the newest, if it is later,
+def _lost(here: Sequence[Checkpoint], copied: Sequence[Checkpoint]) -> list[Checkpoint]:
+    """Of checkpoints of its copy, oldest first, what a run that has these to copy has lost: the newest, if it is later,
     and the best, if it is better."""
-    newest, own = here
-    found = [one for one in copied[-1:] if newest is None or one.created > newest.created]
+    found = [one for one in copied[-1:] if not here or one.created > here[-1].created]
     best = checkpoints.best(copied)
-    if best is not None and best not in found and (own is None or _is_better(best, own)):
+    if best is not None and best not in found and (not here or _is_better(best, here[0])):
         found.append(best)
     return found
 
 
 def _is_better(one: Checkpoint, other: Checkpoint) -> bool:
     mine, its = checkpoints.standing(one), checkpoints.standing(other)
-    return mine is not None and its is not None and mine.by == its.by and mine.mean > its.mean
+    return mine is not None and (its is None or (mine.by == its.by and mine.mean > its.mean))
 
 
 def catch_up(run: RunDirectory, copied_run: RunDirectory, there: str) -> str:
-    """Bring the newest checkpoint of a copy, and the best, to a run that has lost its own (`lost`). What is damaged
-    here in their place is renamed. The caller sees to it that nobody else writes there.
+    """Bring the newest checkpoint of a copy, and the best, to a run that has lost its own. What is damaged here in
+    their place is renamed. The caller sees to it that nobody else writes there.
 
     Returns what to say of it, or "". Raises StorageFailed, InvalidInput, and CheckpointCorrupt where none is whole here
     and there.
     """
-    left, _ = here = whole(run)
-    if left is not None and not lost(here, checkpoints.every(copied_run.checkpoints)):
+    if has_all(run, checkpoints.every(copied_run.checkpoints)):
         return ""  # without reading the copy's
+    here = to_copy(run)
     newest, damaged = checkpoints.newest_good(copied_run.checkpoints, replay=False)
-    if newest is None and damaged and left is None:
+    if newest is None and damaged and not here:
         raise CheckpointCorrupt(f"{run.name} has no checkpoint here that is whole, and its copy in {there} has none: "
                                 f"{damaged[0]} Put one back, or launch a new run.")
-    brought = lost(here, [] if newest is None else with_best(newest, copied_run))
+    brought = _lost(here, [] if newest is None else with_best(newest, copied_run))
     for one in brought:  # the newest first: it must be here when the next life begins
         place = run.checkpoints / one.path.name
-        if not (is_whole := _is_whole(place)):
+        if not _is_whole(place):
             _put_aside(place)
-        if not (is_whole and is_same(one, place)):
-            checkpoints.copy(one, run.checkpoints, without=["replay"], meta={"brought": there}, restored=True)
+        checkpoints.copy(one, run.checkpoints, without=["replay"], meta={"brought": there}, restored=True)
     if not brought:
         return ""
     since = "its best checkpoint" if brought[0] != newest else (
-        f"what came after {left.frames:,} frames" if left else "all checkpoints")
+        f"what came after {here[-1].frames:,} frames" if here else "all checkpoints")
     at = " and ".join(f"{one.frames:,}" for one in brought)
     return f"{run.name} has lost {since}: what it had at {at} frames was brought from its copy in {there}."
 

@@ -51,7 +51,7 @@ def copy(run: RunDirectory, folder: Path, found: Sequence[Checkpoint] | None = N
     """
     target = folder / run.name
     found = to_copy(run) if found is None else found
-    missing = [one for one in found if not is_same(one, target / "checkpoints" / one.path.name)]
+    missing = [one for one in found if not _is_same(one, target / "checkpoints" / one.path.name)]
     if not missing:
         return None
     check_own(target)
@@ -173,8 +173,7 @@ def are_of(checkpoint: Checkpoint, files: Mapping[str, Any]) -> bool:
     return {**files, replay: None} == {**checkpoint.files, replay: None}
 
 
-def is_same(checkpoint: Checkpoint, copied: Path) -> bool:
-    """Whether a checkpoint is there whose files are those of this one, by their checksums."""
+def _is_same(checkpoint: Checkpoint, copied: Path) -> bool:
     with suppress(InvalidInput, CheckpointCorrupt):  # nothing there yet, or what stands there is no checkpoint
         return are_of(checkpoint, checkpoints.at(copied).files)
     return False
@@ -216,7 +215,7 @@ def _copy_checkpoint(checkpoint: Checkpoint, folder: Path) -> None:
 
 
 def _copy_opponent(run: RunDirectory, opponent: Checkpoint, target: Path) -> None:
-    if not is_same(opponent, target / "checkpoints" / opponent.path.name):
+    if not _is_same(opponent, target / "checkpoints" / opponent.path.name):
         (target / "code").mkdir(parents=True, exist_ok=True)
         for code in sealed.files_in(run.opponent.code):
             _write(target / "code" / code.name, code.read_bytes())

@@ -103,9 +103,8 @@ class Storage:
                 return restored_run.catch_up(run, RunDirectory(self.folder / run.name), self.url)
         with self.brought() as into:
             with self._asked():
-                self._describe(run.name, self._whole(run.name), into)
-            here = restored_run.whole(run)
-            if here[0] is not None and not restored_run.lost(here, checkpoints.every(into)):
+                self._bring_descriptions(run.name, self._whole(run.name), into)
+            if restored_run.has_all(run, checkpoints.every(into)):
                 return ""
         with self.brought() as into:
             self.fetch(f"{run.name}/checkpoints", into)
@@ -277,7 +276,7 @@ class Storage:
         `copied` is the newest, whatever the clock of a machine before this one says."""
         with self.brought() as into:
             try:
-                self._describe(run.name, there := self._whole(run.name), into)
+                self._bring_descriptions(run.name, there := self._whole(run.name), into)
             except Exception:  # each file system has errors of its own; what cannot be read now is no older for it
                 return
             described = checkpoints.every(into)
@@ -289,7 +288,7 @@ class Storage:
             if folder not in copied and (best is None or folder != best.path.name):
                 self._delete(run.name, folder)
 
-    def _describe(self, name: str, folders: Iterable[str], into: Path) -> None:
+    def _bring_descriptions(self, name: str, folders: Iterable[str], into: Path) -> None:
         """Put the descriptions of these checkpoints into `into`, and nothing else of them."""
         for folder in folders:
             (into / folder).mkdir()

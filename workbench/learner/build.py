@@ -109,8 +109,8 @@ class Builder:
         config, here, cores = self._state.config, self._learners.here, hardware.cores()
         alone = self._learners.size == 1 and config.launcher in ("local", "colab")  # on cores that are this machine's
         tries = alone and device.kind == "cpu" and not (config.learner_threads or config.exact_resume_updates)
-        before = (MetricsReader(self._run.metrics).status() or ({}, 0.0))[0] if tries else {}  # of the life before
-        found = max(0, min(LearnerStatus.from_json(before).learner_threads, cores))
+        before = MetricsReader(self._run.metrics).status() if tries else None  # the status of the life before, and when
+        found = max(0, min(LearnerStatus.from_json(before and before[0]).learner_threads, cores))
         return Threads(found or chosen.training_threads(config.learner_threads, cores=cores, learners=here),
                        most=cores if tries else 0,
                        tell=lambda sentence: self._log.event("threads", sentence, progress=self._state.progress))

@@ -116,15 +116,14 @@ def catch_up(directory: RunDirectory, config: RunConfig) -> None:
         try:
             storage = Storage(place)
             storage.check_free(directory)
-            is_there = storage.has(directory.name)
         except StorageFailed as error:
             away = str(error)
             notify(f"{directory.name} goes on without its copy: {error}")
             continue
-        if not is_there:
-            away = f"There is nothing of it in {place}: is that what was mounted there?"
-        elif said := storage.catch_up(directory):
+        if said := storage.catch_up(directory):
             notify(said)
+        elif not checkpoints.every(directory.checkpoints) and not storage.has(directory.name):
+            away = f"There is nothing of it in {place}: is that what was mounted there?"
     if away and not checkpoints.every(directory.checkpoints) and stored_status(directory).updates:
         raise StorageFailed(f"{directory.name} has no checkpoint here and would begin at 0 frames, and its copy cannot "
                             f"be asked for one. {away} Resume it once that is mended, or launch a new run.")
