@@ -15,6 +15,7 @@ import numpy as np
 
 _MOST, _MOST_CHOICES, _MOST_BYTES = 2**31, 2**20, 2**28  # that a spec from outside may ask for
 _MOST_AXES, _MOST_NATIVE_AXES, _LONGEST_NAME = 8, 64, 1000
+ACTION_MASK = "action_mask"  # the member of an observation that says which choices are allowed
 
 
 ActionKind = Literal["categorical", "multi_discrete", "bernoulli", "tanh_normal", "mixed"]
@@ -220,6 +221,13 @@ class EnvironmentSpec:
         parts = self.parts or (Part("", self.observation_shape, self.observation_dtype),)
         return tuple(Part(one.name, (self.frame_stack * one.shape[0], *one.shape[1:]), one.seen_dtype)
                      for one in parts)
+
+    @property
+    def action_mask(self) -> Part | None:
+        """The part of an observation with a number for each choice, 0 where it is not allowed; None: all are."""
+        kind, form = self.actions.kind, ((self.actions.parameters,), "float32")
+        return next((part for part in self.parts if part.name == ACTION_MASK and (part.shape, part.dtype) == form
+                     and kind in ("categorical", "multi_discrete")), None)
 
     @property
     def shows_images(self) -> bool:

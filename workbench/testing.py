@@ -16,7 +16,8 @@ import gymnasium
 import numpy as np
 import numpy.typing as npt
 
-from workbench.environments.check import Checked, check_environment
+from workbench.environments.batch_rules import Checked
+from workbench.environments.check import check_environment
 from workbench.errors import InvalidInput
 
 Array = npt.NDArray[Any]

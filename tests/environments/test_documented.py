@@ -6,11 +6,13 @@ import re
 from pathlib import Path
 from typing import Any
 
+import gymnasium
 import pytest
 
 import workbench
 from workbench.config import settings
-from workbench.environments import families
+from workbench.environments import families, make
+from workbench.environments.adapters.wrapping import Wrapped
 from workbench.environments.atari.protocols import PROTOCOLS
 from workbench.environments.atari.vector import AtariOptions
 from workbench.environments.dmlab.family import DmlabOptions
@@ -62,3 +64,12 @@ def test_every_link_on_the_page_resolves(page: str) -> None:
             assert target[1:] in titles, target
         elif not target.startswith("http"):
             assert (PAGE.parent / target).exists(), target
+
+
+def test_the_wrapper_of_masks_does_what_the_page_says(page: str) -> None:
+    code = page.split("**Action masks.**")[1].split("```python\n")[1].partition("\nrun = ")[0]
+    names: dict[str, Any] = {"gymnasium": gymnasium}
+    exec(code, names)
+    checked = workbench.check_environment("Taxi-v4", wrappers=[names["MaskOfInfo"]])
+    assert checked.truncated
+    assert make("Taxi-v4", num_envs=2, seed=0, factory=Wrapped(None, (names["MaskOfInfo"],))).spec.action_mask

@@ -20,7 +20,7 @@ import pytest
 from workbench import rundir
 from workbench.actor.main import make_groups
 from workbench.config import RunConfig
-from workbench.environments.check import _BatchRules, _check_same, _copied
+from workbench.environments.batch_rules import BatchRules, check_same, copied
 from workbench.environments.contract import random_actions
 from workbench.environments.families import FAMILIES
 from workbench.rundir import RunDirectory
@@ -107,9 +107,9 @@ def in_this_process(run: RunDirectory) -> list[list[StepBatch]]:
     for number, group in enumerate(groups):
         with contextlib.closing(group):
             chance = np.random.default_rng(number)
-            steps = [_copied(group.reset(seed=SEED + first))]
+            steps = [copied(group.reset(seed=SEED + first))]
             for _ in range(STEPS):
-                steps.append(_copied(group.step(random_actions(group.spec, group.num_envs, chance))))
+                steps.append(copied(group.step(random_actions(group.spec, group.num_envs, chance))))
             found.append(steps)
             first += group.num_envs
     return found
@@ -142,15 +142,15 @@ def test_an_actor_process_keeps_the_contract_and_repeats_what_its_seed_gives(nam
     for group, said in one.said.items():
         rows = len(said[0].step.reward)
         assert {message.first_env for message in said} == {group * rows}
-        rules = _BatchRules(SimpleNamespace(spec=one.hello.spec, num_envs=rows), keeps_endings=False)  # type: ignore[arg-type]
+        rules = BatchRules(SimpleNamespace(spec=one.hello.spec, num_envs=rows), keeps_endings=False)  # type: ignore[arg-type]
         steps = [message.step for message in said]
         rules.first(steps[0])
         for before, after in zip(steps[:-1], steps[1:], strict=True):
             rules.next(after, before)
         assert rules.varied and rules.counts.steps > 0
-        _check_same(steps, [message.step for message in two.said[group]], "same seed, same trajectory",
+        check_same(steps, [message.step for message in two.said[group]], "same seed, same trajectory",
                     "a second actor process")
-        _check_same(steps, here[group], "same seed, same trajectory", "the actor's process and this one")
+        check_same(steps, here[group], "same seed, same trajectory", "the actor's process and this one")
 
 
 def test_every_family_has_one_here():

@@ -5,7 +5,7 @@ import pytest
 from gymnasium.spaces import Box, Dict, Discrete, MultiBinary
 
 from tests.environments.games import CountingGame, Follower
-from workbench.environments.contract import VectorEnvironment, seeds_of
+from workbench.environments.contract import VectorEnvironment, random_actions, seeds_of
 from workbench.environments.pettingzoo import family
 from workbench.environments.pettingzoo.family import ParallelVector
 from workbench.errors import EnvironmentFailed, MissingPackage, OutOfBounds, ShapeMismatch, UnknownName
@@ -113,20 +113,43 @@ def test_agents_with_other_spaces_are_refused_in_words():
         ParallelVector("unequal", lambda: Unequal(lengths=(1, 1)), num_envs=2, seed=0)
 
 
-def test_action_masks_are_refused_in_words():
+def test_action_masks_of_observations_are_known_and_those_of_infos_refused_in_words():
     class Masked(CountingGame):
+        """Each agent may only do what it did not do last."""
+
         def observation_space(self, agent):
             return Dict(observation=super().observation_space(agent), action_mask=MultiBinary(3))
 
-    with pytest.raises(ShapeMismatch, match="action masks, which are not supported"):
-        ParallelVector("masked", lambda: Masked(lengths=(1, 1)), num_envs=2, seed=0)
+        def reset(self, seed=None, options=None):
+            observations, infos = super().reset(seed=seed)
+            self.last = dict.fromkeys(observations, 0)
+            return self.masked(observations), infos
+
+        def step(self, actions):
+            assert all(self.last[agent] != action for agent, action in actions.items())
+            self.last.update({agent: int(action) for agent, action in actions.items()})
+            observations, *told = super().step(actions)
+            return self.masked(observations), *told
+
+        def masked(self, observations):
+            return {agent: {"observation": one, "action_mask": np.arange(3) != self.last[agent]}
+                    for agent, one in observations.items()}
+
+    env, random = ParallelVector("masked", lambda: Masked(lengths=(3, 7)), num_envs=4, seed=0), np.random.default_rng(0)
+    assert env.spec.action_mask.shape == (3,)
+    batch = env.reset()
+    for _ in range(50):
+        batch = env.step(random_actions(env.spec, 4, random, batch.observation))
+    with pytest.raises(EnvironmentFailed, match="AssertionError"):
+        for _ in range(5):
+            env.step(np.zeros(4, int))
 
     class Hinted(CountingGame):
         def reset(self, seed=None, options=None):
             observations, _ = super().reset(seed=seed)
             return observations, {agent: {"action_mask": np.ones(3)} for agent in self.agents}
 
-    with pytest.raises(ShapeMismatch, match="action masks, which are not supported"):
+    with pytest.raises(ShapeMismatch, match="action masks in its infos.*a Dict with one called 'action_mask'"):
         ParallelVector("hinted", lambda: Hinted(lengths=(1, 1)), num_envs=2, seed=0).reset()
 
 

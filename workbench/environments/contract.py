@@ -19,7 +19,8 @@ ABSENT        the agent takes no part in this step: it is out of a game that oth
 score         float32, beside the reward where `spec.scored`: the environment's own score. 0 after `reset`.
 
 Actions are as `spec.actions` says (`ActionSpec`). Observations of several arrays, or of bits, are the bytes of one row
-(`spec.parts`). The `spec.agents` rows of one game lie side by side and START together.
+(`spec.parts`); `spec.action_mask`, if any, allows at least one choice wherever an agent acts. The `spec.agents` rows of
+one game lie side by side and START together.
 
 Same-step autoreset: no step is spent on resetting and no action is ignored. With action a_{t-1} the environment
 returns the transition's reward and end flags, and x_t is the reset observation where the episode ended.
@@ -34,12 +35,13 @@ ShapeMismatch for actions of a wrong shape or range, and for spaces that are not
 
 from __future__ import annotations
 
-from typing import Any, Literal, NamedTuple, Protocol, runtime_checkable
+from typing import Any, Literal, NamedTuple, Protocol, cast, runtime_checkable
 
 import numpy as np
 import numpy.typing as npt
 
 from workbench.environment_spec import ActionSpec, EnvironmentSpec
+from workbench.environments.observations import decode
 from workbench.errors import EnvironmentFailed, ShapeMismatch
 from workbench.trajectory import ENDS, Flags, StepBatch
 
@@ -188,9 +190,18 @@ def _check_mixed(actions: Array, spec: EnvironmentSpec) -> None:
         raise ShapeMismatch(f"{spec.name}: action {actions[row, column]:g} of part {name!r} is not {allowed}.")
 
 
-def random_actions(spec: EnvironmentSpec, num_envs: int, rng: np.random.Generator) -> Array:
-    """Actions drawn uniformly, as `step` takes them: int64 [N] or [N, K], or float32 [N, K] in [-1, 1]."""
+def random_actions(
+    spec: EnvironmentSpec, num_envs: int, rng: np.random.Generator, observation: Array | None = None
+) -> Array:
+    """Actions drawn uniformly, as `step` takes them: int64 [N] or [N, K], or float32 [N, K] in [-1, 1].
+
+    Args:
+        observation: [N, ...] of the step before them: they are drawn from what its mask allows, if it has one.
+    """
     shape = (num_envs, *spec.actions.shape)
+    if observation is not None and (allowed := allowed_choices(observation, spec)) is not None:
+        drawn = [np.where(column, rng.random(column.shape), -1.0).argmax(1) for column in allowed]
+        return np.stack(drawn, 1).reshape(shape)
     if spec.actions.parts:
         sizes = _sizes(spec.actions)
         choices, numbers = rng.integers(np.maximum(sizes, 1), size=shape), rng.uniform(-1, 1, shape)
@@ -198,6 +209,14 @@ def random_actions(spec: EnvironmentSpec, num_envs: int, rng: np.random.Generato
     if spec.actions.kind == "tanh_normal":
         return rng.uniform(-1, 1, shape).astype(np.float32)
     return rng.integers(_sizes(spec.actions), size=shape)
+
+
+def allowed_choices(observation: Array, spec: EnvironmentSpec) -> list[Array] | None:
+    """What the masks of observations [N, ...] allow, bool [N, choices] of each column of an action; None: no masks."""
+    if spec.action_mask is None:
+        return None
+    mask = cast(dict[str, Array], decode(observation, spec.parts))[spec.action_mask.name]
+    return np.split(mask > 0, np.cumsum(spec.actions.sizes)[:-1], axis=1)
 
 
 def _sizes(actions: ActionSpec) -> Any:

@@ -10,6 +10,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from workbench.algorithms.action_masks import masked
 from workbench.algorithms.interface import Around, State
 from workbench.algorithms.running_statistics import Peers, RunningStatistics
 from workbench.environment_spec import EnvironmentSpec, Part
@@ -19,6 +20,8 @@ Observation = Tensor | dict[str, Tensor]
 
 class Observed(Around):
     """A network with a decoder before it: it takes observations as on the wire and decodes them into `spec.seen`.
+
+    Where the environment has action masks, its output knows them (`algorithms.action_masks`).
 
     Args:
         network: implements `algorithms.interface.Network`.
@@ -47,8 +50,11 @@ class Observed(Around):
     def seeing(self, parts: Mapping[str, Tensor], *others: Any) -> tuple[Any, State]:
         """As `forward`, for decoded parts of an observation by name ("" if it is one array), [T, B, *seen]."""
         normalised = {name: self._normalised(name, value) for name, value in parts.items()}
-        returned: tuple[Any, State] = self.network(_plain(normalised), *others)
-        return returned
+        output, state = self.network(_plain(normalised), *others)
+        if (mask := self._spec.action_mask) is not None:
+            newest = parts[mask.name][..., -mask.shape[0] :]  # of the frames of a stack
+            output = masked(output, newest, sizes=self._spec.actions.sizes)
+        return output, state
 
     @torch.no_grad()
     def observe(self, observation: Tensor, peers: Peers | None = None) -> None:

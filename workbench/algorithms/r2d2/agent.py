@@ -14,7 +14,9 @@ from typing import cast
 import torch
 from torch import Tensor, nn
 
+from workbench.algorithms.action_masks import NEVER, as_shown, is_never
 from workbench.algorithms.batch import Batch
+from workbench.algorithms.distributions import CATEGORICAL
 from workbench.algorithms.episode_ends import rewards_and_discounts
 from workbench.algorithms.final_observations import with_finals
 from workbench.algorithms.frame_stacking import stack_frames
@@ -64,7 +66,8 @@ class R2D2(Algorithm):
         if not greedy:
             epsilon = self._epsilons(roles, config).to(q_values.device)
             explores = torch.rand(epsilon.shape, generator=generator, device=epsilon.device) < epsilon
-            random = torch.randint(self.num_actions, actions.shape, generator=generator, device=actions.device)
+            evenly = torch.zeros_like(q_values).masked_fill(is_never(q_values), NEVER)
+            random = CATEGORICAL.sample(evenly, generator=generator)
             actions = torch.where(explores, random, actions)
         return actions, {"q_value": targets.q_values_of(q_values, actions=actions), "q_max": q_max}
 
@@ -84,7 +87,7 @@ class R2D2(Algorithm):
     def outlook(self, output: QValueOutput, *, config: R2D2Config) -> Outlook:
         """Q-values, and the highest one, as sums of rewards."""
         q_values = self._as_returns(output.q_values.float(), config)
-        return Outlook("q_value", q_values, q_values.amax(-1))
+        return Outlook("q_value", as_shown(q_values, of=output.q_values), q_values.amax(-1))
 
     def preference(self, output: QValueOutput, *, action: Tensor, config: R2D2Config) -> Tensor:
         """Q(x_t, a)."""

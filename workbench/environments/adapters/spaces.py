@@ -11,7 +11,8 @@
     Dict, Tuple, also nested                      a `Part` for each member, named "outer/inner"; a Tuple's "0", "1", ...
     Text, and other spaces of words               left out, and named in `Layout.left_out`
 
-A single member is the observation itself. Several members, or bits, travel as the bytes of one uint8 row.
+A single member is the observation itself. Several members, or bits, travel as the bytes of one uint8 row. One of a Dict
+that is called "action_mask" says which choices are allowed: see `EnvironmentSpec.action_mask`.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ from typing import Any
 
 import numpy as np
 
-from workbench.environment_spec import ActionSpec, EnvironmentSpec, Part
+from workbench.environment_spec import ACTION_MASK, ACTION_WORDS, ActionSpec, EnvironmentSpec, Part
 from workbench.environments.contract import Array
 from workbench.errors import ShapeMismatch
 
@@ -269,6 +270,14 @@ class _OneHots:
 
 
 def spec_of(name: str, layout: Layout, actions: ActionSpec, *, agents: int = 1) -> EnvironmentSpec:
-    """The EnvironmentSpec of an environment with these observations and actions."""
-    return EnvironmentSpec(name, layout.shape, layout.dtype, actions.encoded_size, actions=actions, parts=layout.parts,
+    """The EnvironmentSpec of an environment with these observations and actions. Raises ShapeMismatch for a mask of
+    other actions."""
+    spec = EnvironmentSpec(name, layout.shape, layout.dtype, actions.encoded_size, actions=actions, parts=layout.parts,
                            agents=agents)
+    mask = next((part for part in layout.parts if part.name == ACTION_MASK), None)
+    if mask is not None and spec.action_mask is None:
+        raise ShapeMismatch(f"{name} has an observation {ACTION_MASK!r} of shape {list(mask.shape)}, and no mask of "
+                            f"its actions, which are {ACTION_WORDS[actions.kind]} ({actions.encoded_size}). A mask has "
+                            "one axis, with an entry for each choice, 0 where it is not allowed, and actions are "
+                            "Discrete or MultiDiscrete. Mend it, or give that observation another name.")
+    return spec

@@ -7,7 +7,7 @@ The row of an agent that is out while others play on is ABSENT: it holds zeros, 
 (TERMINATED, or TRUNCATED with its final observation) and the reward of its last step are held back and come with the
 START of the next game, so that an agent's steps in the game follow each other.
 
-Action masks are refused: no policy here respects them.
+Action masks are those of a Dict observation; those of `infos` alone are refused.
 """
 
 from __future__ import annotations
@@ -24,6 +24,7 @@ from typing import Any
 import numpy as np
 
 from workbench.config.settings import check_keywords
+from workbench.environment_spec import ACTION_MASK
 from workbench.environments.adapters.action_spaces import actions_of, each_of
 from workbench.environments.adapters.guarded_calls import broken, called, close_all, drawn, real, short
 from workbench.environments.adapters.rendering import frames_per_second, named_actions
@@ -173,7 +174,7 @@ class ParallelVector(WithEndings):
         return agents
 
     def _common_space(self, kind: str) -> Any:
-        """The space of all agents. Raises ShapeMismatch if they differ, or for a mask of actions."""
+        """The space of all agents. Raises ShapeMismatch if they differ."""
         space_of = getattr(self._games[0], kind)
         first, *others = ((agent, called(self._name, 0, kind, space_of, agent)) for agent in self._agents)
         for agent, space in others:
@@ -181,13 +182,7 @@ class ParallelVector(WithEndings):
                 raise ShapeMismatch(f"{self._name}: the agents {first[0]!r} and {agent!r} differ in their {kind}, "
                                     f"{first[1]} and {space}. Make them equal, for instance by supersuit's "
                                     "pad_observations_v0 and pad_action_space_v0.")
-        if "action_mask" in (getattr(first[1], "spaces", None) or ()):
-            raise self._masks_unsupported()
         return first[1]
-
-    def _masks_unsupported(self) -> ShapeMismatch:
-        return ShapeMismatch(f"{self._name} has action masks, which are not supported. Wrap it so that every action is "
-                             "allowed, and take the mask out.")
 
     # --- a game's steps -----------------------------------------------------------------------------------------------
 
@@ -201,8 +196,10 @@ class ParallelVector(WithEndings):
         if not isinstance(result, tuple) or len(result) != 2:
             raise broken(self._name, game, "reset", f"it must return (observations, infos), not {short(result)}")
         rows, (observations, infos) = self._rows(game), result
-        if any("action_mask" in (info or ()) for info in (infos.values() if isinstance(infos, Mapping) else ())):
-            raise self._masks_unsupported()
+        told = infos.values() if isinstance(infos, Mapping) else ()
+        if self.spec.action_mask is None and any(ACTION_MASK in (info or ()) for info in told):
+            raise ShapeMismatch(f"{self._name} has action masks in its infos, where no policy sees them. Wrap it so "
+                                f"that its observations are a Dict with one called {ACTION_MASK!r}.")
         for row, agent in enumerate(self._agents, rows.start):
             self._place(row, "reset", agent, self._of(observations, "observation", agent, "reset", game), batch)
             if row in self._held_endings:

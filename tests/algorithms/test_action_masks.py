@@ -1,0 +1,223 @@
+"""Choices that the environment does not allow: no algorithm takes one, and none learns from one."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+from typing import Any
+
+import gymnasium
+import numpy as np
+import pytest
+import torch
+from gymnasium.spaces import Box, Dict, Discrete, MultiBinary
+
+import workbench as wb
+from workbench import algorithms, networks
+from workbench.algorithms import PolicyValueOutput, QValueOutput, Roles
+from workbench.algorithms.action_masks import NEVER, masked
+from workbench.algorithms.distributions import Categorical
+from workbench.config import ALGORITHMS, RunConfig
+from workbench.environment_spec import ActionSpec, EnvironmentSpec, Part
+from workbench.environments import make
+from workbench.environments.contract import allowed_choices, random_actions
+from workbench.errors import EnvironmentFailed, InvalidInput, ShapeMismatch
+from workbench.policies import check_algorithm
+
+ROWS = 64
+
+
+class Doors(gymnasium.Env[Any, Any]):
+    """Doors of which some are open, others at each step. Each open one pays its share; a closed one is an error."""
+
+    action_space = Discrete(5)
+    observation_space = Dict(observation=Box(0, 1, (3,), np.float32), action_mask=MultiBinary(5))
+
+    def reset(self, *, seed: int | None = None, options: Any = None) -> Any:
+        super().reset(seed=seed)
+        self.steps = 0
+        return self.seen(), {}
+
+    def step(self, action: Any) -> Any:
+        assert self.open[int(action)], f"door {action} is closed, {self.open} are open"
+        self.steps += 1
+        reward = (int(action) - np.flatnonzero(self.open)[0]) / 4
+        over, terminates = self.steps % 20 == 0, self.np_random.random() < 0.5
+        return self.seen(), float(reward), over and terminates, over and not terminates, {}
+
+    def seen(self) -> dict[str, Any]:
+        self.open = self.np_random.permutation([1, 1, *self.np_random.integers(0, 2, 3)]).astype(np.int8)
+        return {"observation": self.np_random.random(3, np.float32), "action_mask": self.open}
+
+
+def spec_of(actions: ActionSpec | None = None, **more: Any) -> EnvironmentSpec:
+    sizes = actions.sizes if actions else (5,)
+    parts = (Part("observation", (3,), "float32"), Part("action_mask", (sum(sizes),), "float32"))
+    return EnvironmentSpec("masked", (sum(part.wire_bytes for part in parts),), "uint8", sum(sizes), actions=actions,
+                           parts=parts, **more)
+
+
+SPECS = {"one choice": spec_of(), "several": spec_of(ActionSpec("multi_discrete", (2, 3)))}
+
+
+def rows_of(spec: EnvironmentSpec, mask: np.ndarray, seed: int = 0) -> torch.Tensor:
+    """Observations uint8 [1, N, bytes] with these masks [N, choices]."""
+    other = np.random.default_rng(seed).normal(size=(len(mask), 3)).astype(np.float32)
+    packed = np.concatenate([other, mask.astype(np.float32)], 1)
+    return torch.from_numpy(packed.view(np.uint8)[None])
+
+
+def masks_of(spec: EnvironmentSpec, seed: int = 0) -> np.ndarray:
+    """Masks float32 [N, choices] that allow at least one of each column."""
+    random = np.random.default_rng(seed)
+    mask = (random.random((ROWS, spec.num_actions)) < 0.4).astype(np.float32)
+    for column in np.split(mask, np.cumsum(spec.actions.sizes)[:-1], axis=1):
+        column[np.arange(ROWS), random.integers(0, column.shape[1], ROWS)] = 1
+    return mask
+
+
+def built(algorithm: str, spec: EnvironmentSpec, **fields: Any) -> tuple[Any, Any, RunConfig]:
+    config = check_algorithm.smaller(RunConfig.build("x", algorithm=algorithm, **fields))
+    one = algorithms.build(config, spec=spec)
+    return one, networks.build("mlp", spec=spec, heads=one.heads, seed=0), config
+
+
+def output_of(network: Any, observation: torch.Tensor, spec: EnvironmentSpec) -> Any:
+    rows = observation.shape[1]
+    action = torch.zeros(1, rows, *spec.actions.shape, dtype=torch.int64)
+    with torch.no_grad():
+        return network(observation, action, torch.zeros(1, rows), torch.zeros(1, rows, dtype=torch.bool),
+                       network.initial_state(rows))[0]
+
+
+# --- what is computed -------------------------------------------------------------------------------------------------
+
+
+def test_probability_entropy_and_divergence_are_those_of_the_allowed_choices_alone():
+    logits = torch.tensor([[[0.3, -1.0, 2.0, 0.5]]])
+    other = torch.tensor([[[1.0, 5.0, -1.0, 9.0]]])
+    mask, choice = torch.tensor([[[1.0, 0, 1, 0]]]), Categorical(4)
+    few, few_others = (masked(PolicyValueOutput(each, torch.zeros(1, 1)), mask, sizes=(4,)).policy_logits
+                       for each in (logits, other))
+    alone, others_alone = logits[..., [0, 2]], other[..., [0, 2]]
+    assert torch.equal(few.softmax(-1)[0, 0, [1, 3]], torch.zeros(2))
+    torch.testing.assert_close(few.softmax(-1)[..., [0, 2]], alone.softmax(-1))
+    torch.testing.assert_close(choice.entropy(few), choice.entropy(alone))
+    torch.testing.assert_close(choice.kl(few_others, few), choice.kl(others_alone, alone))
+
+
+def test_no_gradient_comes_through_what_is_not_allowed():
+    logits = torch.randn(1, 1, 4, requires_grad=True)
+    few = masked(QValueOutput(logits), torch.tensor([[[0.0, 1, 1, 0]]]), sizes=(4,)).q_values
+    (Categorical(4).entropy(few) + few.log_softmax(-1)[..., 1]).sum().backward()
+    assert logits.grad is not None and torch.isfinite(logits.grad).all()
+    assert torch.equal(logits.grad[0, 0, [0, 3]], torch.zeros(2)) and logits.grad[0, 0, 1] != 0
+
+
+def test_a_mask_that_allows_nothing_allows_all_of_that_column():
+    logits = torch.randn(1, 2, 5)
+    mask = torch.tensor([[[0.0, 0, 1, 0, 0], [0, 0, 0, 0, 0]]])
+    few = masked(QValueOutput(logits), mask, sizes=(2, 3)).q_values
+    assert (few == NEVER).tolist() == [[[False, False, False, True, True], [False] * 5]]
+
+
+@pytest.mark.parametrize("stack", [1, 3])
+def test_of_stacked_frames_the_newest_mask_counts(stack: int):
+    spec = spec_of(frame_stack=stack)
+    _, network, _ = built("ppo", spec)
+    older = rows_of(spec, np.ones((ROWS, 5)))
+    mask = masks_of(spec)
+    observation = torch.cat([*[older] * (stack - 1), rows_of(spec, mask)], -1)
+    assert ((output_of(network, observation, spec).policy_logits[0] == NEVER).numpy() == (mask == 0)).all()
+
+
+@pytest.mark.parametrize("normalize", [False, True])
+@pytest.mark.parametrize("spec", SPECS.values(), ids=SPECS.keys())
+@pytest.mark.parametrize("algorithm", ALGORITHMS)
+def test_every_algorithm_takes_what_is_allowed_alone(algorithm: str, spec: EnvironmentSpec, normalize: bool):
+    try:
+        one, network, config = built(algorithm, spec, normalize_observations=normalize)
+    except InvalidInput:
+        assert spec.actions.kind == "multi_discrete" and algorithm in ("r2d2", "sac")
+        return
+    chance, taken = torch.Generator().manual_seed(0), set()
+    for turn in range(20):
+        mask = masks_of(spec, turn)
+        output = output_of(network, rows_of(spec, mask, turn), spec)
+        roles = Roles(torch.zeros(ROWS), torch.zeros(ROWS, dtype=torch.bool))  # R2D2: those that explore most
+        for greedy in (False, True):
+            actions, fields = one.act(
+                output, roles=roles, greedy=greedy, generator=chance, config=config.hyperparameters)
+            firsts = np.cumsum([0, *spec.actions.sizes])[:-1]
+            places = actions.numpy().reshape(ROWS, -1) + firsts
+            assert (mask[np.arange(ROWS)[:, None], places] == 1).all()
+            assert all(torch.isfinite(value).all() for value in fields.values())
+            taken |= set(places.ravel().tolist())
+        view = one.outlook(output, config=config.hyperparameters)
+        assert view.scores.abs().max() < 1e6 and view.value.abs().max() < 1e6
+    assert taken == set(range(5))
+
+
+@pytest.mark.parametrize("spec", SPECS.values(), ids=SPECS.keys())
+@pytest.mark.parametrize("algorithm", ALGORITHMS)
+def test_every_algorithm_keeps_its_rules_with_masks(algorithm: str, spec: EnvironmentSpec):
+    try:
+        one, network, config = built(algorithm, spec)
+    except InvalidInput:
+        return
+    check_algorithm.check(one, network, spec=spec, config=config.hyperparameters)
+
+
+# --- environments -----------------------------------------------------------------------------------------------------
+
+
+def test_a_mask_of_something_else_is_refused_in_words():
+    class Wrong(Doors):
+        observation_space = Dict(observation=Box(0, 1, (3,), np.float32), action_mask=MultiBinary(4))
+
+    class Numbers(Doors):
+        action_space = Box(-1, 1, (5,), np.float32)
+
+    for each, told in ((Wrong, r"'action_mask' of shape \[4\], and no mask of its actions, which are one choice \(5\)"),
+                       (Numbers, r"which are numbers \(5\)")):
+        with pytest.raises(ShapeMismatch, match=told):
+            make("doors", num_envs=2, seed=0, factory=each)
+
+
+def test_random_actions_are_drawn_from_what_is_allowed():
+    for spec in SPECS.values():
+        mask, random = masks_of(spec), np.random.default_rng(0)
+        rows = rows_of(spec, mask)[0].numpy()
+        allowed = allowed_choices(rows, spec)
+        assert np.array_equal(np.concatenate(allowed, 1), mask == 1)
+        counts = np.zeros_like(mask)
+        for _ in range(400):
+            actions = random_actions(spec, ROWS, random, rows).reshape(ROWS, -1)
+            np.add.at(counts, (np.arange(ROWS)[:, None], actions + np.cumsum([0, *spec.actions.sizes])[:-1]), 1)
+        assert ((counts > 0) == (mask == 1)).all()
+
+
+def test_an_environment_with_masks_is_checked_by_what_they_allow():
+    checked = wb.check_environment(Doors, steps=200)
+    assert checked.steps == 600 and checked.truncated > 0
+
+    class Closed(Doors):
+        def seen(self) -> dict[str, Any]:
+            return {**super().seen(), "action_mask": self.open * (self.steps < 7)}
+
+    with pytest.raises(EnvironmentFailed, match="action mask of step.*must allow a choice"):
+        wb.check_environment(Closed)
+
+
+@pytest.mark.parametrize("algorithm", [
+    "ppo", "r2d2", pytest.param("vtrace", marks=pytest.mark.full), pytest.param("sac", marks=pytest.mark.full)])
+def test_a_run_acts_and_learns_within_its_masks(algorithm: str, home: Path):
+    """A closed door would end the run."""
+    short = {"replay_min_size": 8, "replay_size": 1000, "unroll_length": 10, "batch_size": 4}
+    fields = {"r2d2": {**short, "burn_in": 2}, "sac": short}.get(algorithm, {})
+    run = wb.launch(Doors, algorithm=algorithm, actors=1, envs_per_actor=8, total_frames=3000, seed=1, progress=False,
+                    **fields)
+    run.wait(timeout_s=300, progress=False)
+    assert run.status.state == "finished" and run.status.updates > 0
+    evaluation = wb.evaluate(run, episodes=5, seed=3)
+    assert all(0 <= value <= 20 for value in evaluation.returns) and math.isfinite(evaluation.mean)
