@@ -42,7 +42,7 @@ from workbench.errors import (
     StorageFailed,
 )
 from workbench.launchers.colab import ColabLauncher
-from workbench.metrics import MetricsWriter
+from workbench.metrics import MetricsReader, MetricsWriter, Progress
 from workbench.rundir import RunDirectory, lock
 from workbench.running import starting
 from workbench.supervisor import storing
@@ -657,6 +657,50 @@ def test_a_run_that_has_lost_checkpoints_gets_those_of_its_copy(
     assert len(aside) == (0 if lost in ("all", "newest") else 3)
     starting.catch_up(made("new"), stored)  # of which nothing is there
     assert not capsys.readouterr().out
+
+
+def test_a_run_that_has_lost_its_history_gets_that_of_its_copy(
+    url: str, home: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """And does not take its place with an empty one."""
+    run, drive, stored = made(), tmp_path / "drive", RunConfig.build("CartPole-v1", storage=url)
+    run.trackers.mkdir()
+    rundir.write_record(run.trackers / "wandb.json", {"identity": "pong-1", "rows": {"loss": 1}, "event": 1, "sent": 7})
+    with closing(MetricsWriter(run.metrics)) as writer:
+        writer.event("launch", "launched", progress=Progress(0, 0, 0, 0.0))
+        writer.commit()
+    save(run.checkpoints, frames=100)
+    assert Storage(url).keep(run) == 100 and run_copy.copy(run, drive) == 100
+    place = {"identity": "pong-1", "rows": {"loss": 9}, "event": 9, "sent": 20}
+    rundir.write_record(run.trackers / "wandb.json", place)
+    for go_on in (lambda: storage.restored(f"{url}/pong"), lambda: restored_run.restored("pong", drive),
+                  lambda: starting.catch_up(run, stored)):
+        run.metrics.unlink()
+        Path(f"{run.metrics}-wal").write_bytes(b"of the file that is gone")
+        go_on()
+        assert "pong has lost its history, metrics.sqlite: that of its copy in" in capsys.readouterr().out
+        assert [event["message"] for event in MetricsReader(run.metrics).events()] == ["launched"]
+        place = rundir.read_record(run.trackers / "wandb.json")
+        assert place["rows"] == {"loss": 1} and place["sent"] > 100_000
+        go_on()
+        assert not capsys.readouterr().out
+    assert len(list(run.path.glob("damaged-metrics.sqlite-wal-*"))) == 3
+
+
+def test_a_run_whose_history_is_gone_waits_for_a_copy_that_is_away_and_says_so_without_one(
+    home: Path, tmp_path: Path, asked: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    run = made()
+    save(run.checkpoints, frames=100)
+    run.metrics.unlink(missing_ok=True)
+    away = RunConfig.build("CartPole-v1", storage=f"file://{tmp_path}/away/kept")
+    starting.catch_up(run, away)  # it has not trained yet
+    run.write(lives=1)
+    with pytest.raises(StorageFailed, match="no history here and would begin an empty one, and its copy cannot be"):
+        starting.catch_up(run, away)
+    capsys.readouterr()
+    starting.catch_up(run, RunConfig.build("CartPole-v1"))
+    assert "pong has lost its history: there is no" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize("held", [lock.of_supervisor, lock.of_start])

@@ -82,6 +82,16 @@ def test_a_run_without_one_good_checkpoint_says_so_and_is_not_trained_anew(whole
     eventually(lambda: not processes_of(directory))
 
 
+def test_a_run_whose_checkpoints_are_gone_says_so_and_is_not_trained_anew(whole: wb.Run) -> None:
+    directory = shutil.copytree(whole.path, whole.path.with_name("emptied"))
+    shutil.rmtree(directory / "checkpoints")
+    said = r"its checkpoints are gone .* it would begin at 0 frames\. The last one was the checkpoint at [\d,]+ frames"
+    with pytest.raises(CheckpointCorrupt, match=said):
+        wb.resume("emptied")
+    run = wb.attach("emptied")
+    assert run.status.state == "failed" and len(run.metrics("loss")) > 0
+
+
 @pytest.mark.full
 def test_a_damaged_record_is_told_and_hides_no_other_run(whole: wb.Run) -> None:
     directory = shutil.copytree(whole.path, whole.path.with_name("torn"))

@@ -15,7 +15,7 @@ import workbench as wb
 from workbench import networks
 from workbench.algorithms.interface import Heads
 from workbench.environment_spec import EnvironmentSpec
-from workbench.errors import NetworkFailed, ShapeMismatch, UnknownName
+from workbench.errors import InvalidInput, NetworkFailed, ShapeMismatch, UnknownName
 from workbench.networks import DuelingNetwork, PolicyValueNetwork, PolicyValueOutput, QValueOutput, lstm, torsos
 from workbench.networks.lstm import ResettingLSTM
 
@@ -604,3 +604,14 @@ def test_a_factory_that_fails_shows_its_traceback() -> None:
         networks.build(None, spec=VECTOR, heads=POLICY, factory=broken, seed=0)
     with pytest.raises(NetworkFailed, match="must return a torch.nn.Module, not int"):
         networks.build(None, spec=VECTOR, heads=POLICY, factory=lambda spec: 3, seed=0)  # type: ignore[arg-type,return-value]
+
+
+def test_heads_have_units_unless_told_and_none_is_refused_in_words() -> None:
+    spec = EnvironmentSpec("vectors", (3,), "float32", 4)
+    network = networks.build("mlp", spec=spec, heads=Heads(QValueOutput), seed=0)
+    output, _ = network(torch.randn(1, 5, 3), torch.zeros(1, 5, dtype=torch.int64), torch.zeros(1, 5),
+                        torch.zeros(1, 5, dtype=torch.bool), network.initial_state(5))
+    assert len(set(output.q_values.flatten().tolist())) == 20
+    for name in ("lstm_size", "dueling_size", "critic_size"):
+        with pytest.raises(InvalidInput, match=rf"Heads\({name}=0\) must be a number of units, 1 or more"):
+            Heads(QValueOutput, **{name: 0})

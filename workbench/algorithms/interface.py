@@ -76,7 +76,7 @@ class Heads:
         output: the class of the network's outputs.
         recurrent: whether the default network has an LSTM.
         lstm_size: units of an LSTM.
-        dueling_size: units of the hidden layer in each dueling head; 0 for no dueling heads.
+        dueling_size: units of the hidden layer in each dueling head of Q-values.
         critic_size: units of the hidden layers of critics that read actions.
         popart: whether the value's last layer is a `popart.PopArtValue`.
     """
@@ -84,9 +84,16 @@ class Heads:
     output: type[NetworkOutput] = PolicyValueOutput
     recurrent: bool = False
     lstm_size: int = 256
-    dueling_size: int = 0
+    dueling_size: int = 512
     critic_size: int = 256
     popart: bool = False
+
+    def __post_init__(self) -> None:
+        for name in ("lstm_size", "dueling_size", "critic_size"):
+            size = getattr(self, name)
+            if type(size) is not int or size < 1:
+                raise InvalidInput(f"Heads({name}={size!r:.100}) must be a number of units, 1 or more."
+                                   + (" Heads(recurrent=False) is without an LSTM." if name == "lstm_size" else ""))
 
 
 class Network(Protocol):

@@ -1,4 +1,4 @@
-"""Brings a run back from its copy, whole or the checkpoints that it has lost; what comes back is verified."""
+"""Brings a run back from its copy, or the checkpoints and the history that it has lost; what comes back is verified."""
 
 from __future__ import annotations
 
@@ -137,6 +137,17 @@ def _restore_opponent(source: RunDirectory, run: RunDirectory, code: Mapping[str
         checkpoints.copy(opponent, run.opponent.checkpoints)
 
 
+def _bring_history(run: RunDirectory, copied_run: RunDirectory, there: str) -> str:
+    """Bring the history of a copy to a run that has none here. Returns what to say of it, or ""."""
+    if run.metrics.exists() or not copied_run.metrics.exists():
+        return ""
+    for journal in run.path.glob(f"{run.metrics.name}-*"):  # of the file that is gone; SQLite would write it into this
+        _put_aside(journal)
+    _restore_metrics(copied_run.metrics, run.metrics)
+    _restore_tracked(copied_run, run)
+    return f"{run.name} has lost its history, {run.metrics.name}: that of its copy in {there} was brought."
+
+
 def caught_up_at_rest(run: RunDirectory, catch_up: Callable[[RunDirectory], str]) -> str:
     """What `catch_up` says, where no process of the run lives that would write checkpoints; else ""."""
     with lock.held(lock.of_start(run), wait_s=lock.LOOK_S) as mine:
@@ -144,9 +155,9 @@ def caught_up_at_rest(run: RunDirectory, catch_up: Callable[[RunDirectory], str]
 
 
 def has_all(run: RunDirectory, copied: Sequence[Checkpoint]) -> bool:
-    """Whether a run has a whole checkpoint here, and has lost none of these of its copy, oldest first."""
+    """Whether a run has a history and a whole checkpoint here, and has lost none of these of its copy, oldest first."""
     here = to_copy(run)
-    return bool(here) and not _lost(here, copied)
+    return bool(here) and not _lost(here, copied) and run.metrics.exists()
 
 
 def _lost(here: Sequence[Checkpoint], copied: Sequence[Checkpoint]) -> list[Checkpoint]:
@@ -165,15 +176,15 @@ def _is_better(one: Checkpoint, other: Checkpoint) -> bool:
 
 
 def catch_up(run: RunDirectory, copied_run: RunDirectory, there: str) -> str:
-    """Bring the newest checkpoint of a copy, and the best, to a run that has lost its own. What is damaged here in
-    their place is renamed. The caller sees to it that nobody else writes there.
+    """Bring the newest checkpoint of a copy, and the best, to a run that has lost its own, and the history to one that
+    has none. What is damaged here in their place is renamed. The caller sees to it that nobody else writes there.
 
     Returns what to say of it, or "". Raises StorageFailed, InvalidInput, and CheckpointCorrupt where none is whole here
     and there.
     """
     if has_all(run, checkpoints.every(copied_run.checkpoints)):
         return ""  # without reading the copy's
-    here = to_copy(run)
+    history, here = _bring_history(run, copied_run, there), to_copy(run)
     newest, damaged = checkpoints.newest_good(copied_run.checkpoints, replay=False)
     if newest is None and damaged and not here:
         raise CheckpointCorrupt(f"{run.name} has no checkpoint here that is whole, and its copy in {there} has none: "
@@ -185,11 +196,12 @@ def catch_up(run: RunDirectory, copied_run: RunDirectory, there: str) -> str:
             _put_aside(place)
         checkpoints.copy(one, run.checkpoints, without=["replay"], meta={"brought": there}, restored=True)
     if not brought:
-        return ""
+        return history
     since = "its best checkpoint" if brought[0] != newest else (
         f"what came after {here[-1].frames:,} frames" if here else "all checkpoints")
     at = " and ".join(f"{one.frames:,}" for one in brought)
-    return f"{run.name} has lost {since}: what it had at {at} frames was brought from its copy in {there}."
+    said = f"{run.name} has lost {since}: what it had at {at} frames was brought from its copy in {there}."
+    return f"{said} {history}".rstrip()
 
 
 def _is_whole(place: Path) -> bool:

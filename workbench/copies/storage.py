@@ -107,7 +107,8 @@ class Storage:
             if restored_run.has_all(run, checkpoints.every(into)):
                 return ""
         with self.brought() as into:
-            self.fetch(f"{run.name}/checkpoints", into)
+            for part in ("checkpoints", *(("metrics.sqlite", "trackers") if not run.metrics.exists() else ())):
+                self.fetch(f"{run.name}/{part}", into)
             return restored_run.catch_up(run, RunDirectory(into / run.name), self.url)
 
     def keep(self, run: RunDirectory) -> int | None:

@@ -72,10 +72,12 @@ def _seed_dmlab(name: str, title: str, **more: Any) -> Preset:
     )
 
 
-# arXiv 1812.05905, table 1: single transitions, a batch of them for each step.
-_SAC = {"network": "mlp-256", "unroll_length": 1, "batch_size": 256, "replay_ratio": 256.0, "replay_size": 1_000_000}
 # An environment's step takes less time than an answer: a second group would only wait, and cost a message more.
 _LIGHT = {"groups_per_actor": 1}
+# arXiv 1812.05905, table 1: single transitions, a batch of them for each step. An update takes longer than a step: more
+# environments would only put off the end of each one's first episode.
+_SAC = {"network": "mlp-256", "unroll_length": 1, "batch_size": 256, "replay_ratio": 256.0, "replay_size": 1_000_000,
+        "actors": 1, "envs_per_actor": 8, **_LIGHT}
 
 PRESETS = (
     Preset(
@@ -194,7 +196,7 @@ PRESETS = (
         "measured on Pendulum-v1 (benchmarks/results/algorithms.md)",
         algorithms={
             "ppo": {"learning_rate": 1e-3, "epochs": 10, "normalize_rewards": True, **_LIGHT},
-            "sac": {**_SAC, "replay_min_size": 256, **_LIGHT},
+            "sac": {**_SAC, "replay_min_size": 256},
         },
         own=True,
     ),

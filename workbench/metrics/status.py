@@ -197,6 +197,9 @@ class LearnerStatus(JsonFields):
                        actors=actors)
 
 
+NO_END_YET = "no episode has ended yet"
+
+
 def without_end(*, steps: int, episodes: int, environments: int) -> str:
     """That no episode has ended in as many steps as Atari's longest game takes, in words; "" before, and after one."""
     if episodes or steps < LONGEST_GAME * environments:
@@ -348,6 +351,8 @@ class RunStatus(LearnerStatus, Spent, Course, NamesNearest):
         speed = self.speed if self.state == "training" else ""
         replay = ["replay"] if self.replay_unrolls != self.replay_capacity else []
         facts = [FACTS[name].said(self) for name in ("episode_return", "evaluation_return", *replay)]
+        if self.state == "training" and self.steps and not self.episodes:
+            facts.append(NO_END_YET)
         if self.collapsed and self.best_mean is not None:
             facts.append(f"collapsed from {exact(self.best_mean)}")
         if again := sum(actor.restarts for actor in self.actors):

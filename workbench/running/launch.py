@@ -228,7 +228,7 @@ def _checked_to_go_on(
                            f"{directory.code} any more. Give it again: wb.resume({directory.name!r}, "
                            f"algorithm={config.algorithm}).")
     if directory.metrics.exists():
-        check_whole(directory.metrics)
+        _check_history(directory, config)
     trust_code = sealed.TRUST.check(trust_code)
     sealed.check(directory.code, config, address=address, trust_code=trust_code)
     sealed.check(directory.opponent.code, trust_code=trust_code)
@@ -253,6 +253,15 @@ def _checked_to_go_on(
         )
 
     return prepare
+
+
+def _check_history(directory: RunDirectory, config: RunConfig) -> None:
+    """Raises StorageFailed where it is damaged, with where another one is."""
+    try:
+        check_whole(directory.metrics)
+    except StorageFailed as error:
+        kept = f" Once it is, wb.resume brings the one of its copy in {config.storage}." if config.storage else ""
+        raise StorageFailed(f"{error}{kept}") from None
 
 
 @contextmanager

@@ -103,11 +103,11 @@ def check_no_copy(directory: RunDirectory) -> None:
 
 
 def catch_up(directory: RunDirectory, config: RunConfig) -> None:
-    """Bring checkpoints of its copies to a run that has lost its own, and say so; and say it if it cannot be copied
-    now: its supervisor tries again. The caller holds the lock of starts.
+    """Bring what a run has lost of checkpoints and history from its copies, and say so; and say it if it cannot be
+    copied now: its supervisor tries again. The caller holds the lock of starts.
 
-    Raises StorageFailed where a copy is there whose checkpoints cannot be brought, or where none is left here of a run
-    that has made updates, and a copy is away.
+    Raises StorageFailed where a copy is there whose checkpoints cannot be brought, or is away while a run that had
+    checkpoints or a history has none left here.
     """
     away = ""
     for place in places(config):
@@ -122,11 +122,22 @@ def catch_up(directory: RunDirectory, config: RunConfig) -> None:
             continue
         if said := storage.catch_up(directory):
             notify(said)
-        elif not checkpoints.every(directory.checkpoints) and not storage.has(directory.name):
+        elif _lacks(directory) and not storage.has(directory.name):
             away = f"There is nothing of it in {place}: is that what was mounted there?"
-    if away and not checkpoints.every(directory.checkpoints) and stored_status(directory).updates:
-        raise StorageFailed(f"{directory.name} has no checkpoint here and would begin at 0 frames, and its copy cannot "
-                            f"be asked for one. {away} Resume it once that is mended, or launch a new run.")
+    if away and (lacks := _lacks(directory)):
+        raise StorageFailed(f"{directory.name} has no {lacks}, and its copy cannot be asked for one. {away} Resume it "
+                            "once that is mended, or launch a new run.")
+    if not directory.metrics.exists() and directory.read().get("lives"):
+        notify(f"{directory.name} has lost its history: there is no {directory.metrics}. It goes on with an empty one.")
+
+
+def _lacks(directory: RunDirectory) -> str:
+    """What a run has lost without which it would begin anew, in words; "" if it has lost nothing."""
+    if not directory.metrics.exists() and directory.read().get("lives"):
+        return "history here and would begin an empty one"
+    if not checkpoints.every(directory.checkpoints) and stored_status(directory).updates:
+        return "checkpoint here and would begin at 0 frames"
+    return ""
 
 
 def check_name(name: str) -> None:

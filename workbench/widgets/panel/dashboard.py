@@ -16,7 +16,7 @@ import numpy as np
 from workbench.metrics import History
 from workbench.metrics.flights import STAGES
 from workbench.metrics.meanings import described
-from workbench.metrics.status import RunStatus, without_end
+from workbench.metrics.status import NO_END_YET, RunStatus, without_end
 from workbench.rundir import RunDirectory
 from workbench.tables import number
 from workbench.widgets.charts import charts
@@ -161,7 +161,7 @@ def _histogram(name: str, x: str) -> Draw:
 def _before_returns(now: Snapshot) -> str:
     long = without_end(
         steps=now.status.steps, episodes=now.status.episodes, environments=now.config.environments())
-    return long or "no episode has ended yet"
+    return long or NO_END_YET
 
 
 def _before_losses(now: Snapshot) -> str:
