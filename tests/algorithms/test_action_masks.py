@@ -21,6 +21,7 @@ from workbench.config import ALGORITHMS, RunConfig
 from workbench.environment_spec import ActionSpec, EnvironmentSpec, Part
 from workbench.environments import make
 from workbench.environments.contract import allowed_choices, random_actions
+from workbench.environments.observations import drawable
 from workbench.errors import EnvironmentFailed, InvalidInput, ShapeMismatch
 from workbench.policies import check_algorithm
 
@@ -221,3 +222,13 @@ def test_a_run_acts_and_learns_within_its_masks(algorithm: str, home: Path):
     assert run.status.state == "finished" and run.status.updates > 0
     evaluation = wb.evaluate(run, episodes=5, seed=3)
     assert all(0 <= value <= 20 for value in evaluation.returns) and math.isfinite(evaluation.mean)
+
+
+def test_a_rollout_shows_the_observation_without_its_mask_and_no_score_that_is_out_of_scale(home: Path):
+    run = wb.launch(Doors, algorithm="r2d2", actors=1, envs_per_actor=8, total_frames=400, progress=False)
+    run.wait(timeout_s=300, progress=False)
+    rollout = wb.rollout(run, seed=3, saliency="gradient")
+    assert rollout.saliency is not None and rollout.saliency.shape == (len(rollout.actions), 3)
+    assert rollout.q_values is not None and np.abs(rollout.q_values).max() < 1e6
+    drawn = drawable(rollout.observation_rows[:1], parts=rollout.parts).names
+    assert drawn == tuple(f"observation[{at}]" for at in range(3))

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from workbench.environment_spec import EnvironmentSpec, Part
+from workbench.environment_spec import ACTION_MASK, EnvironmentSpec, Part
 from workbench.trajectory import Array
 
 Observation = Array | dict[str, Array]
@@ -70,9 +70,11 @@ def encode(values: Mapping[str, Array], parts: Sequence[Part]) -> Array:
 
 
 def drawable(rows: Array, *, parts: Sequence[Part] = ()) -> Drawable:
-    """The drawable content of observations [N, *frame]: the first image among their parts, or all numbers in a row."""
+    """The drawable content of observations [N, *frame]: the first image among their parts, or all numbers in a row, but
+    for a mask of actions, which their scores show."""
     decoded = decode(rows, parts)
     by_name = decoded if isinstance(decoded, dict) else {"": decoded}
+    by_name = {name: values for name, values in by_name.items() if name != ACTION_MASK}
     for values in by_name.values():
         if values.ndim == 4 and values.dtype == np.uint8:
             return Drawable(values, ())

@@ -21,6 +21,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from workbench.algorithms import NetworkOutput
+from workbench.algorithms.action_masks import is_never
 from workbench.environment_spec import EnvironmentSpec, Part
 from workbench.errors import InvalidInput, NetworkFailed
 from workbench.networks.normalization import Observed, output_of
@@ -38,8 +39,8 @@ Saliency = Callable[[Array], Array]  # from an action in its distribution's form
 def saliency_of(player: Player, spec: EnvironmentSpec, *, method: str) -> Saliency:
     """A function from the action that `player` just took in its first row to saliency, float32 [h, w] or [features].
 
-    For an observation of several parts it covers the only image; the other parts stay fixed. Raises InvalidInput if
-    such an observation has no image or several, and for the occlusion of vectors.
+    For an observation of several parts it covers the only image, or the only one beside a mask of actions; the others
+    stay fixed. Raises InvalidInput if such an observation has no image or several, and for the occlusion of vectors.
     """
     view = _NetworkView(player, spec, _explained(spec, method))
     if method == "gradient":
@@ -52,10 +53,12 @@ def saliency_of(player: Player, spec: EnvironmentSpec, *, method: str) -> Salien
 
 def _explained(spec: EnvironmentSpec, method: str) -> Part:
     """The part of an observation whose saliency is computed."""
-    images = [part for part in spec.seen if len(part.shape) == 3]
-    if len(spec.seen) == 1 or len(images) == 1:
-        return images[0] if images else spec.seen[0]
-    names = ", ".join(part.name for part in spec.seen)
+    mask = spec.action_mask
+    seen = [part for part in spec.seen if mask is None or part.name != mask.name]
+    images = [part for part in seen if len(part.shape) == 3]
+    if len(seen) == 1 or len(images) == 1:
+        return images[0] if images else seen[0]
+    names = ", ".join(part.name for part in seen)
     raise InvalidInput(f"saliency={method!r} shows one array, and observations of {spec.name} have the parts {names}, "
                        f"{len(images) or 'none'} of them images. Use saliency=None.")
 
@@ -142,8 +145,9 @@ def _differentiable(view: _NetworkView) -> tuple[Tensor, NetworkOutput]:
 
 
 def _difference(mine: NetworkOutput, theirs: NetworkOutput) -> float:
-    """The relative L2 distance."""
+    """The relative L2 distance, without what a mask of actions says."""
     a, b = (torch.cat([part.detach().float().flatten() for part in output]) for output in (mine, theirs))
+    a, b = a[~is_never(b)], b[~is_never(b)]
     return float((a - b).norm() / b.norm().clamp_min(1e-12))
 
 
