@@ -104,3 +104,9 @@ def test_a_run_is_refused_its_path_once_another_run_has_it(home: Path) -> None:
         run.check_place()
     with pytest.raises(RunNotFound, match="another run now"):
         run.write(state="stopped")
+
+
+def test_the_url_of_a_copy_is_no_run_and_the_error_says_how_it_becomes_one(home: Path) -> None:
+    for call in (rundir.find, wb.attach, wb.rollout):
+        with pytest.raises(RunNotFound, match=r"wb.resume\('file:///kept/pong'\) brings it here and goes on with it"):
+            call("file:///kept/pong")

@@ -375,6 +375,9 @@ def test_a_run_without_a_good_checkpoint_cannot_be_forked(home: Path, nowhere: N
     run.directory.write(error={"type": "NetworkFailed", "message": "no such layer\nTraceback ..."})
     with pytest.raises(InvalidInput, match="no good checkpoint yet. .*It failed: NetworkFailed: no such layer$"):
         run.fork()
+    run.directory.write(config=run.config.replaced(storage="/elsewhere").to_json())
+    with pytest.raises(InvalidInput, match=r"wb.resume\('replayed'\) brings what its copy in /elsewhere has\.$"):
+        wb.rollout(run.name)
 
 
 def test_a_fork_that_cannot_be_written_leaves_nothing(home: Path, nowhere: None, monkeypatch) -> None:

@@ -381,6 +381,9 @@ def find(name: str | Path | OfRun) -> RunDirectory:
     """The run of that name, directory or handle. Raises RunNotFound with the nearest name."""
     if isinstance(name, str) and name.startswith("ray://"):
         raise RunNotFound(f"{name[:300]!r} is on a cluster: wb.attach(...) and wb.resume(...) give a handle of it.")
+    if isinstance(name, str) and "://" in name:
+        raise RunNotFound(f"{name[:300]!r} is no run, but the place of a copy, if one is there: "
+                          f"wb.resume({name[:300]!r}) brings it here and goes on with it.")
     try:
         return name.directory if isinstance(name, OfRun) else RunDirectory.find(name, home() / "runs")
     except RunNotFound:

@@ -97,7 +97,9 @@ def newest_checkpoint(directory: RunDirectory) -> Checkpoint:
         error = directory.read().get("error")
         first_line = error["message"].strip().partition("\n")[0] if error else ""
         why = f"It failed: {error['type']}: {first_line}" if error else ""
-        raise InvalidInput(" ".join([f"{directory.name} has no good checkpoint yet.", *problems, why]).strip())
+        kept = directory.config().storage
+        copied = f"wb.resume({directory.name!r}) brings what its copy in {kept} has." if kept and problems else ""
+        raise InvalidInput(" ".join([f"{directory.name} has no good checkpoint yet.", *problems, why, copied]).strip())
     return newest
 
 
