@@ -32,6 +32,12 @@ def named(name: str, kind: str, rows: Mapping[str, Row]) -> Row:
     return rows[name]
 
 
+def evenly_spaced(number: int, *, most: int) -> list[int]:
+    """The positions of `number` things, or of `most` of them that are evenly spaced, with the first and the last."""
+    shown = min(number, most)
+    return [round(at * (number - 1) / max(1, shown - 1)) for at in range(shown)]
+
+
 def check_index(at: object, length: int, kind: str) -> None:
     """Raises NoSuchIndex or WrongType unless `at` is a slice, or a position in a sequence of that length."""
     if isinstance(at, slice):

@@ -196,12 +196,6 @@ def test_a_large_return_is_written_as_people_read_it() -> None:
     assert player.title(made).endswith("return 21,346") and player.facts(made)["return"] == "21,346"
 
 
-def test_the_strip_has_the_first_and_the_last_frame() -> None:
-    assert filmstrip.evenly_spaced(13) == [0, 2, 5, 7, 10, 12]
-    assert filmstrip.evenly_spaced(2) == [0, 1]
-    assert filmstrip.evenly_spaced(1) == [0]
-
-
 def test_observations_become_pictures_by_their_channels() -> None:
     assert filmstrip.picture_of(np.zeros(4, np.float32)) is None
     grey = filmstrip.picture_of(np.full((1, 2, 3), 9, np.uint8))

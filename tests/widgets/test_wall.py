@@ -14,7 +14,7 @@ import workbench as wb
 from tests.conftest import SMALL, eventually
 from workbench.errors import InvalidInput, OutOfBounds
 from workbench.playing.wall import Cell, Wall
-from workbench.supervisor.service import spread
+from workbench.tables import evenly_spaced
 from workbench.testing import CountingEnv
 from workbench.widgets.episodes.wall import WallView
 from workbench.wire import columns
@@ -99,9 +99,10 @@ def test_no_more_than_64_are_watched_and_they_are_of_all_actors(run: wb.Run) -> 
     with pytest.raises(InvalidInput, match="since=\\['7'\\]: a wall's cursors"):
         supervisor.call("wall", since=["7"])
     supervisor.close()
-    many = spread(200, most=64)
+    many = evenly_spaced(200, most=64)
     assert len(set(many)) == 64 and many[0] == 0 and many[-1] == 199
-    assert (spread(3, most=64), spread(1, most=64)) == ([0, 1, 2], [0])
+    assert (evenly_spaced(3, most=64), evenly_spaced(1, most=64)) == ([0, 1, 2], [0])
+    assert (evenly_spaced(13, most=6), evenly_spaced(2, most=6)) == ([0, 2, 5, 7, 10, 12], [0, 1])
 
 
 def test_a_wall_follows_the_number_of_actors(run: wb.Run, view: WallView) -> None:

@@ -11,7 +11,7 @@ from workbench.rundir import RunDirectory
 from workbench.supervisor import stopping_rules, storing
 from workbench.supervisor.endings import Outcome
 from workbench.supervisor.supervisor import Supervisor
-from workbench.tables import counted
+from workbench.tables import counted, evenly_spaced
 from workbench.wire.endpoints import SUPERVISOR, SUPERVISOR_CALLS, serve_run
 from workbench.wire.rpc import Handler
 
@@ -189,7 +189,7 @@ class Service:
             raise InvalidInput(f"since={since!r:.100}: a wall's cursors are an object by a learner's rank.")
         self._refuse_if_ending()
         config = self._supervisor.config
-        envs = spread(config.environments(), most=MOST_ON_WALL)
+        envs = evenly_spaced(config.environments(), most=MOST_ON_WALL)
         by_rank: dict[int, list[int]] = {}
         for env in envs:
             by_rank.setdefault(config.row_of(env)[0], []).append(env)
@@ -212,9 +212,3 @@ class Service:
         state = self._supervisor.state
         if state not in ("starting", "training", "paused"):
             raise RunNotAlive(f"{self._supervisor.run.name} is {state}. wb.resume(...) continues it once it has ended.")
-
-
-def spread(number: int, *, most: int) -> list[int]:
-    """The numbers below `number`, or `most` that are spread evenly over them."""
-    shown = min(number, most)
-    return [round(at * (number - 1) / max(1, shown - 1)) for at in range(shown)]

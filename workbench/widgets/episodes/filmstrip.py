@@ -36,11 +36,6 @@ class StripFrame(NamedTuple):
     policy: Callable[..., Array] | None = None
 
 
-def evenly_spaced(number: int) -> list[int]:
-    """Indices of at most MOST_FRAMES of `number` frames, evenly spaced, with the first and the last."""
-    return sorted({round(place) for place in np.linspace(0, number - 1, min(number, MOST_FRAMES)).tolist()})
-
-
 def picture_of(observation: Array, sketch: Sketch | None = None) -> Array | None:
     """An observation [channels, height, width] as a picture, uint8 [H, W, 3]; of a vector its sketch, if there is one,
     else None."""

@@ -29,7 +29,7 @@ from workbench.playing.rollout import Rollout
 from workbench.playing.store import BranchPoint
 from workbench.playing.store.contract import OUTPUTS
 from workbench.rundir.files import free_path
-from workbench.tables import number
+from workbench.tables import evenly_spaced, number
 from workbench.trajectory import Array
 from workbench.widgets.episodes import filmstrip
 from workbench.widgets.episodes.filmstrip import StripFrame
@@ -246,7 +246,7 @@ def strip_of(rollout: Rollout) -> str:
 def _few_frames(rollout: Rollout) -> list[StripFrame]:
     moments = []
     domain = domain_of(rollout.action_spec, rollout.q_values)
-    for step in filmstrip.evenly_spaced(len(rollout.actions) + 1):
+    for step in evenly_spaced(len(rollout.actions) + 1, most=filmstrip.MOST_FRAMES):
         frame = rollout.frames[step] if rollout.frames is not None else filmstrip.picture_of(
             observations.drawable(rollout.observation_rows[step : step + 1], parts=rollout.parts).values[0])
         policy = None if step == len(rollout.actions) else partial(

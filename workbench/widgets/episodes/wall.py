@@ -16,7 +16,7 @@ from workbench.errors import WorkbenchError
 from workbench.playing.wall import Cell, Wall, WallLook
 from workbench.playing.watch import Watching
 from workbench.running.connection import Control
-from workbench.tables import counted, number
+from workbench.tables import counted, evenly_spaced, number
 from workbench.trajectory import Array
 from workbench.widgets.episodes import filmstrip
 from workbench.widgets.episodes.filmstrip import StripFrame
@@ -141,7 +141,7 @@ class WallView(LiveWidget):
             facts["then"] = self._last.note
         return filmstrip.bundle(self.title, facts, [
             StripFrame(f"{cell.env}: {number(cell.episode_return)}", picture)
-            for cell in (cells[at] for at in filmstrip.evenly_spaced(len(cells)))
+            for cell in (cells[at] for at in evenly_spaced(len(cells), most=filmstrip.MOST_FRAMES))
             if (picture := filmstrip.picture_of(cell.picture, cell.sketch)) is not None
         ] if cells else [])
 

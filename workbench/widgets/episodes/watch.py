@@ -16,7 +16,7 @@ import traitlets
 from workbench.playing import action_words
 from workbench.playing.action_bars import domain_of, strip
 from workbench.playing.watch import Look, Watching
-from workbench.tables import number
+from workbench.tables import evenly_spaced, number
 from workbench.widgets.episodes import filmstrip
 from workbench.widgets.episodes.filmstrip import StripFrame
 from workbench.widgets.episodes.live_widget import LiveWidget, Message
@@ -111,7 +111,7 @@ def _few_frames(looks: list[Look]) -> list[StripFrame]:
     actions = looks[-1].action_spec
     domain = domain_of(actions, columns["scores"] if looks[-1].kind == "q_value" else None)
     moments = []
-    for at in filmstrip.evenly_spaced(len(columns["action"])):
+    for at in evenly_spaced(len(columns["action"]), most=filmstrip.MOST_FRAMES):
         frame = filmstrip.picture_of(columns["observation"][at], looks[-1].sketch)
         policy = partial(strip, actions, columns["scores"][at], columns["action"][at], domain=domain)
         if frame is not None:
