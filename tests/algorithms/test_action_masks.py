@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import gymnasium
 import numpy as np
 import pytest
 import torch
-from gymnasium.spaces import Box, Dict, Discrete, MultiBinary
+from gymnasium.spaces import Box, Dict, Discrete, MultiBinary, Text
 
 import workbench as wb
+from tests.algorithms.unrolls import random_unroll, with_final_observations
 from workbench import algorithms, networks
 from workbench.algorithms import PolicyValueOutput, QValueOutput, Roles
 from workbench.algorithms.action_masks import NEVER, masked
@@ -22,7 +24,8 @@ from workbench.environment_spec import ActionSpec, EnvironmentSpec, Part
 from workbench.environments import make
 from workbench.environments.contract import allowed_choices, random_actions
 from workbench.environments.observations import drawable
-from workbench.errors import EnvironmentFailed, InvalidInput, ShapeMismatch
+from workbench.errors import EnvironmentFailed, InvalidInput, NetworkFailed, ShapeMismatch
+from workbench.playing.observation_edit import edited
 from workbench.policies import check_algorithm
 
 ROWS = 64
@@ -232,3 +235,87 @@ def test_a_rollout_shows_the_observation_without_its_mask_and_no_score_that_is_o
     assert rollout.q_values is not None and np.abs(rollout.q_values).max() < 1e6
     drawn = drawable(rollout.observation_rows[:1], parts=rollout.parts).names
     assert drawn == tuple(f"observation[{at}]" for at in range(3))
+
+
+def forbidding(algorithm: str, **fields: Any) -> tuple[Any, Any, Any, RunConfig]:
+    """An algorithm, its network, and a batch in which every choice that was taken is forbidden, two others allowed."""
+    spec = SPECS["one choice"]
+    one, network, config = built(algorithm, spec, **fields)
+    one.prepare(network)
+    unrolls, length = [], one.overlap + config.hyperparameters.unroll_length
+    for seed in range(config.hyperparameters.batch_size):
+        unroll = random_unroll(spec, length=length, rng=np.random.default_rng(seed), ends=0,
+                               behaviour=one.behaviour_fields())
+        rows = rows_of(spec, np.tile(np.float32([0, 1, 1, 0, 0]), (length + 1, 1)), seed)
+        unrolls.append(with_final_observations(
+            dataclasses.replace(unroll, observation=rows[0].numpy(), action=np.zeros_like(unroll.action)),
+            places=1, after=0, rng=np.random.default_rng(seed)))
+    return one, network, algorithms.collate(unrolls), config
+
+
+def test_nothing_is_learnt_from_a_stored_choice_that_a_mask_forbids():
+    """As in a replay, or a recording, of before the environment had masks, or of a person who did as he liked."""
+    for algorithm in ("r2d2", "bc"):
+        one, network, batch, config = forbidding(algorithm)
+        loss = one.loss(network, batch=batch, config=config.hyperparameters)
+        assert all(value.abs().max() < 1e4 for value in (loss.total, *loss.scalars.values()))
+        assert loss.priorities is None or loss.priorities.max() < 1e4
+        term = loss.total if algorithm == "r2d2" else loss.scalars["policy_loss"]
+        assert term == 0
+
+
+def test_the_entropy_that_a_sac_of_choices_aims_at_is_one_that_they_can_reach():
+    one, network, batch, config = forbidding("sac")
+    loss = one.loss(network, batch=batch, config=config.hyperparameters)
+    aim = loss.scalars["entropy"] - loss.scalars["temperature_loss"] / one.log_temperature.exp().detach()
+    assert float(aim) == pytest.approx(0.5 * math.log(2), abs=1e-5)
+
+
+@pytest.mark.parametrize("others", [{}, {"words": Text(9)}])
+def test_a_mask_alone_is_one_too(others: dict[str, Any]):
+    class Alone(Doors):
+        observation_space = Dict(action_mask=MultiBinary(5), **others)
+
+        def seen(self) -> dict[str, Any]:
+            return {"action_mask": super().seen()["action_mask"], **dict.fromkeys(others, "abc")}
+
+    made = make("doors", num_envs=2, seed=0, factory=Alone)
+    assert made.spec.action_mask is not None and made.spec.seen[0].name == "action_mask"
+    one, network, _ = built("ppo", made.spec)
+    mask = masks_of(made.spec)
+    rows = torch.from_numpy(mask.view(np.uint8)[None])
+    assert ((output_of(network, rows, made.spec).policy_logits[0] == NEVER).numpy() == (mask == 0)).all()
+    wb.check_environment(Alone, steps=50)
+    assert drawable(rows[0].numpy(), parts=made.spec.parts).values.shape == (ROWS, 5)
+
+
+@pytest.mark.parametrize(("space", "scale"), [
+    (MultiBinary(5), 1), (Box(0, 255, (5,), np.uint8), 255), (Box(0, 9, (5,), np.int64), 3),
+    (Box(0, 1, (5,), np.float32), 0.5), (Box(0, 1, (5, 1), np.float32), 1)])
+def test_a_mask_may_be_of_any_numbers(space: Any, scale: float):
+    class Scaled(Doors):
+        observation_space = Dict({"observation": Box(0, 1, (3,), np.float32), "action_mask": space})
+
+        def seen(self) -> dict[str, Any]:
+            seen = super().seen()
+            mask = seen["action_mask"] * float(scale)
+            return {**seen, "action_mask": mask.reshape(space.shape).astype(space.dtype)}
+
+    wb.check_environment(Scaled, steps=60)
+
+
+def test_an_edit_of_an_observation_leaves_its_mask_alone():
+    parts = (Part("action_mask", (5,), "float32"), Part("observation", (3,), "float32"))
+    row = np.float32([1, 0, 1, 0, 1, 0.1, 0.2, 0.3]).view(np.uint8)
+    assert drawable(row[None], parts=parts).names == tuple(f"observation[{at}]" for at in range(3))
+    changed = edited(row, {"numbers": {"0": 9.0}}, parts=parts).view(np.float32)
+    assert changed.tolist() == np.float32([1, 0, 1, 0, 1, 9, 0.2, 0.3]).tolist()
+
+
+def test_an_output_that_knows_no_masks_is_refused_in_words():
+    class Out(NamedTuple):
+        logits: torch.Tensor
+        value: torch.Tensor
+
+    with pytest.raises(NetworkFailed, match="has action masks, .* policy_logits and q_values, and Out has neither"):
+        networks.build(None, spec=spec_of(), heads=algorithms.Heads(Out), seed=0, factory=lambda _: torch.nn.Identity())

@@ -137,7 +137,7 @@ def test_critic_loss_where_actions_are_numbers() -> None:
             y = reward + discount * float(q_later[t, b])
             errors.append(sum((y - float(q_now[i, t, b])) ** 2 for i in range(2)))
     assert float(loss.scalars["critic_loss"]) == pytest.approx(0.5 * float(np.mean(errors)), rel=1e-4)
-    assert one._target_entropy(config) == -2.0
+    assert one._target_entropy(config, torch.zeros(1, 4)) == -2.0
 
 
 @pytest.mark.parametrize("length", [STEPS, 1])

@@ -1212,3 +1212,32 @@ def test_a_url_that_cannot_be_opened_is_refused_in_words(url: str, error: type[E
 def test_a_url_is_told_from_a_name_and_from_a_clusters_address() -> None:
     assert [is_url(text) for text in ("s3://b/pong", "file:///x/pong", "pong", "/runs/pong", "ray://h:1", None)] == [
         True, True, False, False, False, False]
+
+
+def test_a_history_that_cannot_be_brought_now_is_an_error_and_stays_in_the_copy(
+    url: str, home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The run's next copy would replace it with that of a run that went on without."""
+    run, stored = made(), RunConfig.build("CartPole-v1", storage=url)
+    save(run.checkpoints, frames=100)
+    Storage(url).keep(run)
+    run.metrics.unlink()
+
+    def full(*_: object) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    with monkeypatch.context() as no_room:
+        no_room.setattr(rundir, "write_atomically", full)
+        with pytest.raises(StorageFailed, match="cannot be copied here: No space left on device. Mend that"):
+            starting.catch_up(run, stored)
+    assert not run.metrics.exists()
+    starting.catch_up(run, stored)
+    assert run.metrics.exists()
+
+
+def test_a_run_that_has_nothing_left_at_all_does_not_begin_anew(home: Path) -> None:
+    run = made()
+    run.metrics.unlink()
+    run.write(lives=1)
+    with pytest.raises(StorageFailed, match="pong has neither a checkpoint nor a history in .*would begin anew"):
+        starting.catch_up(run, RunConfig.build("CartPole-v1"))

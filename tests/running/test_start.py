@@ -192,5 +192,6 @@ def test_what_a_newer_version_has_written_is_told_with_its_version(home: Path) -
 def test_a_folder_without_a_record_is_not_offered_to_be_resumed(home: Path) -> None:
     run = ended("bare", RunConfig.build("CartPole-v1"))
     run.record.unlink()
-    with pytest.raises(RunExists, match=r"bare, which is no run since it has no run.json, already"):
+    with pytest.raises(RunExists, match=r"bare, which is no run since it has no run.json, already\. Choose "
+                                         r"another name, or move that folder away"):
         ended("bare", RunConfig.build("CartPole-v1"))

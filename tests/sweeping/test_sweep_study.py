@@ -181,6 +181,22 @@ def test_a_verdict_outlives_the_process_that_reached_it() -> None:
     assert (one.state, one.value, one.frames) == ("pruned", 3.0, recorded.STATUS["frames"])
 
 
+def test_a_trial_that_is_through_before_it_can_be_pruned_has_finished() -> None:
+    """A run of a few seconds ends between two looks: its value at an early mark is old by then."""
+    sweep = folder()
+    study = sweep_study.opened(sweep, sampling=True)
+    trial = study.ask(sweep_study.distributions(SPACE))
+    trial.report(-25.0, 3)
+    run = recorded.vtrace("sweep-0")
+    watched = WatchedTrial(study, trial, run, LocalLauncher(), "episode_return", recorded.STATUS["frames"])
+    watched._decide("pruned", "worse than others at 1,000 frames")
+    recorded.tell(run, state="finished")
+    run.write(state="finished")
+    assert watched.look()
+    (one,) = sweep_study.trials(sweep, study)
+    assert (one.state, one.value, one.note) == ("finished", -20.0, "")
+
+
 def test_a_trial_whose_run_was_deleted_has_failed() -> None:
     sweep = folder()
     study = sweep_study.opened(sweep, sampling=True)

@@ -280,6 +280,7 @@ def test_runs_without_the_metric_are_left_out_and_named(
     found = compare(["pong-1", "new", "pong-2"], "policy_loss")
     assert found.runs == ("pong-1",) and set(found.data["run"]) == {"pong-1"}
     assert capsys.readouterr().out == "Left out: new, pong-2, without 'policy_loss' so far.\n"
+    assert list(found.differences.columns) == ["pong-1", "new", "pong-2"]
 
 
 @pytest.mark.parametrize(

@@ -14,10 +14,11 @@ import torch
 from torch import Tensor
 
 NEVER = -1e9
+FIELDS = ("policy_logits", "q_values")  # of an output, which know masks
 
 
 def masked(output: Any, mask: Tensor, *, sizes: Sequence[int]) -> Any:
-    """A network's output with NEVER in its `policy_logits` or `q_values`, where it has some, for what is not allowed.
+    """A network's output with NEVER in those of `FIELDS` that it has, for what is not allowed.
 
     Args:
         mask: float32 [T, B, sum(sizes)], 0 for a choice that is not allowed. Of a column that has nothing else, as of
@@ -26,7 +27,7 @@ def masked(output: Any, mask: Tensor, *, sizes: Sequence[int]) -> Any:
     """
     columns = [one > 0 for one in torch.split(mask, list(sizes), -1)]
     refused = torch.cat([~one & one.any(-1, keepdim=True) for one in columns], -1)
-    given = {name: getattr(output, name) for name in ("policy_logits", "q_values") if hasattr(output, name)}
+    given = {name: getattr(output, name) for name in FIELDS if hasattr(output, name)}
     return output._replace(**{name: values.masked_fill(refused, NEVER) for name, values in given.items()})
 
 

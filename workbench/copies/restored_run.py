@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import secrets
 import time
@@ -28,6 +29,8 @@ from workbench.rundir import RunDirectory, files, lock, sealed
 
 _ROWS_SINCE = 1_000_000  # that a tracker was given after a copy: more than one has of a life; their numbers must grow
 _MARKS = 200  # of machines that had a run before
+_PASSING = {errno.ENOSPC, errno.EDQUOT, errno.EIO, errno.EACCES, errno.EPERM, errno.EROFS, errno.ESTALE, errno.ENOTCONN,
+            errno.ETIMEDOUT, errno.EMFILE, errno.ENFILE}  # of disks and networks; others are of what is no history
 _LARGEST_HISTORY = 2**31  # bytes; a week of training takes some 100 MB
 
 
@@ -107,15 +110,22 @@ def _absolute(folder: str | Path) -> Path:
     return Path(folder).expanduser().absolute()
 
 
-def _restore_metrics(source: Path, target: Path) -> None:
-    """Copy the history, if it is whole; otherwise the run goes on without it, and a line says so."""
+def _restore_metrics(source: Path, target: Path) -> bool:
+    """Copy the history, and return whether it is there; where there is none that is whole, a line says so.
+
+    Raises StorageFailed where it cannot be copied now: the next copy of the run would take its place.
+    """
     try:
         rundir.write_atomically(target, files.content(source, largest=_LARGEST_HISTORY))
         check_whole(target)
-    except (OSError, StorageFailed) as error:
+        return True
+    except OSError as error:
         target.unlink(missing_ok=True)
-        why = f" ({error.strerror})" if isinstance(error, OSError) and error.strerror else ""
-        print(f"The history so far is lost: {source.name} of the copy could not be copied whole{why}.")
+        if error.errno in _PASSING:
+            raise StorageFailed(f"the history {source} cannot be copied here: {error.strerror}. Mend that, and call "
+                                "again.") from None
+        print(f"The history so far is lost: {source.name} of the copy could not be copied whole.")
+        return False
 
 
 def _restore_tracked(source: RunDirectory, run: RunDirectory) -> None:
@@ -143,8 +153,10 @@ def _bring_history(run: RunDirectory, copied_run: RunDirectory, there: str) -> s
         return ""
     for journal in run.path.glob(f"{run.metrics.name}-*"):  # of the file that is gone; SQLite would write it into this
         _put_aside(journal)
-    _restore_metrics(copied_run.metrics, run.metrics)
+    is_there = _restore_metrics(copied_run.metrics, run.metrics)
     _restore_tracked(copied_run, run)
+    if not is_there:
+        return ""
     return f"{run.name} has lost its history, {run.metrics.name}: that of its copy in {there} was brought."
 
 

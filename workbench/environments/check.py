@@ -16,9 +16,11 @@ from typing import Any
 import numpy as np
 
 from workbench.config.settings import takes
-from workbench.environment_spec import ACTION_MASK, EnvironmentSpec
+from workbench.environment_spec import EnvironmentSpec
+from workbench.environments.adapters.action_spaces import actions_of, each_of
 from workbench.environments.adapters.guarded_calls import called
 from workbench.environments.adapters.gymnasium_vector import without_display
+from workbench.environments.adapters.spaces import layout_of, spec_of
 from workbench.environments.adapters.wrapping import Wrapped, Wrapper, checked_wrappers
 from workbench.environments.batch_rules import (
     BatchRules,
@@ -147,7 +149,7 @@ def _check_single(label: str, factory: Wrapped, options: dict[str, Any], steps: 
                 if draws:
                     _check_draws(env, label)
                 else:
-                    _check_spaces(env, steps, seed)
+                    _check_spaces(env, label, steps, seed)
 
 
 def _check_draws(env: Any, label: str) -> None:
@@ -160,23 +162,19 @@ def _check_draws(env: Any, label: str) -> None:
           "render() gave None, though metadata['render_modes'] has 'rgb_array' and the environment was made with it")
 
 
-def _check_spaces(env: Any, steps: int, seed: int) -> None:
+def _check_spaces(env: Any, label: str, steps: int, seed: int) -> None:
     """Observations must lie in the declared space."""
-    env.action_space.seed(seed)
+    layout, (actions, to_native) = layout_of(env.observation_space, label), actions_of(env.action_space, label)
+    spec, random = spec_of(label, layout, actions), np.random.default_rng(seed)
+    row = np.zeros((1, *layout.shape), layout.dtype)
     observation, _ = env.reset(seed=seed)
     for _ in range(steps):
         _check_inside(env.observation_space, observation, "")
-        observation, _, terminated, truncated, _ = env.step(_sampled(env.action_space, observation))
+        layout.place(observation, row[0])
+        (action,) = each_of(to_native(random_actions(spec, 1, random, row)), 1)
+        observation, _, terminated, truncated, _ = env.step(action)
         if terminated or truncated:
             observation, _ = env.reset()
-
-
-def _sampled(space: Any, observation: Any) -> Any:
-    """A random action, of those that the observation's mask allows if it has one."""
-    if not isinstance(observation, Mapping) or ACTION_MASK not in observation:
-        return space.sample()
-    mask, sizes = np.asarray(observation[ACTION_MASK]).astype(np.int8), getattr(space, "nvec", None)
-    return space.sample(mask if sizes is None else tuple(np.split(mask, np.cumsum(sizes)[:-1])))
 
 
 def _check_inside(space: Any, observation: Any, name: str) -> None:

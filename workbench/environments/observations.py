@@ -69,12 +69,16 @@ def encode(values: Mapping[str, Array], parts: Sequence[Part]) -> Array:
     return np.concatenate(wires)
 
 
+def shown(by_name: Mapping[str, Array]) -> dict[str, Array]:
+    """The parts that people see: all but a mask of actions, unless there is nothing else."""
+    return {name: values for name, values in by_name.items() if name != ACTION_MASK} or dict(by_name)
+
+
 def drawable(rows: Array, *, parts: Sequence[Part] = ()) -> Drawable:
     """The drawable content of observations [N, *frame]: the first image among their parts, or all numbers in a row, but
     for a mask of actions, which their scores show."""
     decoded = decode(rows, parts)
-    by_name = decoded if isinstance(decoded, dict) else {"": decoded}
-    by_name = {name: values for name, values in by_name.items() if name != ACTION_MASK}
+    by_name = shown(decoded if isinstance(decoded, dict) else {"": decoded})
     for values in by_name.values():
         if values.ndim == 4 and values.dtype == np.uint8:
             return Drawable(values, ())

@@ -166,7 +166,7 @@ def check_whole(path: Path) -> None:
     with reading(path) as connection:
         verdict = "it holds nothing" if connection is None else connection.execute("PRAGMA quick_check").fetchone()[0]
         if verdict != "ok":
-            raise StorageFailed(f"{path} is damaged: {verdict!s:.200}.")
+            raise StorageFailed(f"cannot read {path}: {verdict!s:.200}. {_MOVE_AWAY}")
 
 
 def _check_rows(connection: sqlite3.Connection, path: Path, table: str, most: int | None) -> None:

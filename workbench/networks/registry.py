@@ -11,6 +11,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from workbench.algorithms.action_masks import FIELDS
 from workbench.algorithms.interface import (
     Heads,
     NetworkOutput,
@@ -84,7 +85,7 @@ def build(
     Raises:
         UnknownName: no network has that name.
         ShapeMismatch: the network cannot read such observations.
-        NetworkFailed: the factory raised, or did not return an nn.Module.
+        NetworkFailed: the factory raised, did not return an nn.Module, or the heads' output knows no action masks.
     """
     with torch.random.fork_rng(devices=[]):
         torch.default_generator.manual_seed(seed)
@@ -92,6 +93,10 @@ def build(
         if factory is None and name not in NAMES:
             raise UnknownName.among("network", name, NAMES)
         network = _from_name(name, spec, heads) if factory is None else _from_factory(factory, spec)
+        if spec.action_mask is not None and not set(FIELDS) & set(getattr(heads.output, "_fields", ())):
+            raise NetworkFailed(f"{spec.name} has action masks, which an output knows in its fields "
+                                f"{' and '.join(FIELDS)}, and {heads.output.__name__} has neither. Call so what it "
+                                "chooses by.")
         return Observed(network, spec, normalise=normalise) if needs_observed(spec, normalise=normalise) else network
 
 

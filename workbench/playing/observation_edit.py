@@ -95,7 +95,7 @@ def edited(row: Array, change: Change, *, parts: Sequence[Part] = ()) -> Array:
     members = {name: np.array(values[0]) for name, values in decoded.items()} if isinstance(decoded, dict) else {
         "": np.array(decoded[0])}
     if "numbers" in change:
-        _set_numbers(members, {int(place): value for place, value in change["numbers"].items()})
+        _set_numbers(observations.shown(members), {int(place): value for place, value in change["numbers"].items()})
     else:
         picture = next(values for values in members.values() if values.ndim == 3 and values.dtype == np.uint8)
         left, top, width, height = change["box"] or (0, 0, picture.shape[2], picture.shape[1])

@@ -349,7 +349,8 @@ def create(
     except FileExistsError:
         is_run = RunDirectory(folder / name).record.exists()
         there, remedy = ((f"a run {name!r}", f", or go on with it: wb.attach({name!r})") if is_run
-                         else (f"a folder {folder / name}, which is no run since it has no run.json,", ""))
+                         else (f"a folder {folder / name}, which is no run since it has no run.json,",
+                               ", or move that folder away"))
         raise RunExists(f"there is {there} already. Choose another name{remedy}.{_freeing(folder / name)}") from None
 
 

@@ -184,7 +184,8 @@ def _digest(code: bytes) -> str:
 
 
 def _remedy(path: Path) -> str:
-    return f"If you know where {path.parents[1]} comes from, and its code may run as you: trust_code=True in the call."
+    return (f"If you know where {path.parents[1]} comes from, and its code may run as you: trust_code=True in the "
+            "call, or --trust-code in a shell.")
 
 
 # --- the key ----------------------------------------------------------------------------------------------------------

@@ -226,7 +226,7 @@ def _checked_to_go_on(
     if config.own_algorithm and not mended and not (directory.code / "algorithm.pkl").exists():
         raise InvalidInput(f"{directory.name} learns by a class of its user's own, {config.algorithm}, which is not in "
                            f"{directory.code} any more. Give it again: wb.resume({directory.name!r}, "
-                           f"algorithm={config.algorithm}).")
+                           f"algorithm={config.algorithm}){_or_from(directory, config)}.")
     if directory.metrics.exists():
         _check_history(directory, config)
     trust_code = sealed.TRUST.check(trust_code)
@@ -244,6 +244,7 @@ def _checked_to_go_on(
             raise StorageFailed(f"cannot write {directory.path}/token: {error.strerror}. Make room there.") from None
         certificates.remove(directory)  # whoever made the run's files may have its key
         record = directory.read()
+        make_private(directory.code)
         for file, code in mended.items():
             write_atomically(directory.code / file, code)
             directory.write(mended=record.get("lives", 0) + 1)  # the life that is to say so
@@ -253,6 +254,11 @@ def _checked_to_go_on(
         )
 
     return prepare
+
+
+def _or_from(directory: RunDirectory, config: RunConfig) -> str:
+    """Where a copy of the run's code lies, as the end of a sentence; "" without one."""
+    return f", or copy the folder code of {config.storage}/{directory.name} there" if config.storage else ""
 
 
 def _check_history(directory: RunDirectory, config: RunConfig) -> None:

@@ -128,6 +128,9 @@ def catch_up(directory: RunDirectory, config: RunConfig) -> None:
         raise StorageFailed(f"{directory.name} has no {lacks}, and its copy cannot be asked for one. {away} Resume it "
                             "once that is mended, or launch a new run.")
     if not directory.metrics.exists() and directory.read().get("lives"):
+        if not checkpoints.every(directory.checkpoints):
+            raise StorageFailed(f"{directory.name} has neither a checkpoint nor a history in {directory.path}, and "
+                                "would begin anew. Put one back, or launch a new run.")
         notify(f"{directory.name} has lost its history: there is no {directory.metrics}. It goes on with an empty one.")
 
 

@@ -230,6 +230,11 @@ class WatchedTrial:
         """Whether the run has ended and the trial is counted; asks a live run to stop."""
         if not self._gone(status):
             return False
+        if self.verdict == "pruned" and status.state == "finished" and status.frames >= self._total:
+            self.note = ""  # it was through before it could be stopped
+            self._curve.follow()
+            self._report(MARKS - 1)
+            self._finish()
         self._count(status)
         return True
 

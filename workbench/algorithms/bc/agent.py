@@ -5,6 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
+from workbench.algorithms.action_masks import is_never
 from workbench.algorithms.batch import Batch
 from workbench.algorithms.bc import targets
 from workbench.algorithms.bc.config import BCConfig
@@ -27,7 +28,8 @@ class BC(Algorithm):
         """-mean log π(a|x) of the demonstrations, value loss and entropy, as means over the T·B steps that count."""
         output, actions = self._after_burn_in(network, batch), batch.action[self.overlap : -1]
         logits, values = output.policy_logits[:-1].float(), output.value.float()
-        surprise = -self.distribution.log_prob(logits, actions=actions)
+        log_probs = self.distribution.log_prob(logits, actions=actions)
+        surprise = -torch.where(is_never(log_probs), 0.0, log_probs)  # from what a mask forbids nothing is learnt
         errors = 0.5 * (self._returns(values.detach(), batch, config) - values[:-1]).square()
         entropy = targets.weighted_mean(self.distribution.entropy(logits), weights=batch.weight)
         terms = {

@@ -119,13 +119,14 @@ class R2D2(Algorithm):
                 bootstrap_value_t=seen.bootstraps(values, first=first)[1:],
                 config=config,
             )
-        td_errors = returns - q_tm1
+        taken = ~is_never(q_tm1)  # but of a step from before the environment had masks
+        td_errors = torch.where(taken, returns - q_tm1, 0.0)
         total = targets.sequence_loss(td_errors, weights=batch.weight)
         errors = td_errors.detach()
         scalars = {
             "loss": total.detach(),
             "td_error": errors.abs().mean(),
-            "q_value": self._as_returns(q_tm1.detach(), config).mean(),
+            "q_value": self._as_returns(torch.where(taken, q_tm1.detach(), 0.0), config).mean(),
         }
         priorities = targets.sequence_priorities(errors, max_share=config.priority_max_share)
         return Loss(total, scalars, {"td_error": errors.abs()}, priorities,

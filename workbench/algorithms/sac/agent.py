@@ -15,6 +15,7 @@ from typing import Any, cast
 import torch
 from torch import Tensor, nn
 
+from workbench.algorithms.action_masks import is_never
 from workbench.algorithms.batch import Batch
 from workbench.algorithms.final_observations import with_finals
 from workbench.algorithms.frame_stacking import stack_frames
@@ -88,7 +89,7 @@ class SAC(Algorithm):
             "critic_loss": targets.critic_loss(q_values, targets=returns, weights=batch.weight),
             "policy_loss": -soft_values.mean(),
             "temperature_loss": targets.temperature_loss(
-                self.log_temperature, entropy=entropy, target=self._target_entropy(config)),
+                self.log_temperature, entropy=entropy, target=self._target_entropy(config, logits)),
         }
         errors = (returns - q_values.amin(0)).detach().abs()
         scalars = {"entropy": entropy, "temperature": temperature, "q_value": q_values.mean(),
@@ -129,9 +130,11 @@ class SAC(Algorithm):
         """What critics are told of actions that are numbers."""
         return None if self._chooses else self.distribution.encode(actions)
 
-    def _target_entropy(self, config: SACConfig) -> float:
+    def _target_entropy(self, config: SACConfig, logits: Tensor) -> Tensor | float:
         if config.target_entropy is not None:
             return config.target_entropy
+        if self.spec.action_mask is not None:
+            return 0.5 * (~is_never(logits)).sum(-1).log().mean()
         sizes = self.spec.actions.sizes
         return 0.5 * math.log(sizes[0]) if self._chooses else -float(len(sizes))
 

@@ -52,9 +52,10 @@ class SACConfig(ReplayConfig):
                                   "update", low=1e-6, high=1.0, live=True, group="learning", scale="log",
                                   source=f"{_PAPER}, table 1")
     target_entropy: float | None = setting(
-        None, "entropy that the temperature is adapted to; None: minus the number of numbers of an action, or half of "
-        "the largest entropy where actions are choices", unit="nats", low=-1000.0, high=1000.0, live=True,
-        group="exploration", source=f"{_PAPER}, table 1; choices: ours, arXiv 1910.07207 has 0.98 of the largest")
+        None, "entropy that the temperature is adapted to; None: minus the number of numbers of an action, or half "
+        "of the largest entropy of what is allowed, where actions are choices", unit="nats", low=-1000.0,
+        high=1000.0, live=True, group="exploration",
+        source=f"{_PAPER}, table 1; choices: ours, arXiv 1910.07207 has 0.98 of the largest")
     first_temperature: float = setting(1.0, "weight of the entropy at the start", low=1e-6, high=1e3, scale="log",
                                        source=_PAPER, initial=True)
     critic_size: int = setting(256, "units of the two hidden layers of each critic", unit="units", low=1, high=16_384,

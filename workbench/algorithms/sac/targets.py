@@ -38,7 +38,7 @@ def critic_loss(q_values: Tensor, *, targets: Tensor, weights: Tensor) -> Tensor
     return 0.5 * (weights * (targets.detach() - q_values).square()).mean((1, 2)).sum()
 
 
-def temperature_loss(log_temperature: Tensor, *, entropy: Tensor, target: float) -> Tensor:
+def temperature_loss(log_temperature: Tensor, *, entropy: Tensor, target: Tensor | float) -> Tensor:
     """α (H - H_target), a scalar (eq. 18): α falls while the policy has more entropy than the target.
 
     Args:

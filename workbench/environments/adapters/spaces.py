@@ -142,7 +142,7 @@ def layout_of(space: Any, name: str) -> Layout:
     if not members or len(set(names)) < len(names):
         why = f"two members are both named {max(names, key=names.count)!r}" if members else "nothing in it is a number"
         raise ShapeMismatch(f"{name} has the observation space {space}, which is not supported: {why}. {_SUPPORTED}")
-    if len(members) == 1:
+    if len(members) == 1 and members[0].part.name != ACTION_MASK:  # by whose name it is one
         part = dataclasses.replace(members[0].part, name="")
         members = (dataclasses.replace(members[0], part=part),)
         if part.dtype != "bits":

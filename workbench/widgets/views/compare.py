@@ -52,7 +52,7 @@ def compare(
         runs: handles, names or directories, or rows of `wb.runs()`. Or groups of them by label, such as the seeds of
             each algorithm: `{"PPO": [a, b, c], "V-trace": [d, e, f]}`. A group's line is the mean of its runs, at
             equal frames and as far as all of them go, its band reaches from the lowest to the highest.
-        metric: any of `run.metric_names`. Runs that have not recorded it are left out, which is said.
+        metric: any of `run.metric_names`. Runs that have not recorded it are left out of the chart, which is said.
         axis: frames, updates, hours of training, or share: of each run's own frames, so that a short run is as long as
             a long one; a list under the chart changes it.
         smoothing: how far the mean behind each point of a line reaches to both sides, as a share of the axis, from 0
@@ -87,7 +87,7 @@ def compare(
         groups = {name: label for name, label in groups.items() if label in labels}
         tunes["run"] = tunes["run"].map(groups)
         tunes = tunes.dropna(subset="run")
-    differences = differing.table(by_name, groups if grouped else None)
+    differences = differing.table(by_name, groups) if grouped else differing.table(labelled)
     return Comparison(metric, axis, float(smoothing), curves, tunes, differences, labels)
 
 
