@@ -89,6 +89,12 @@ def test_a_preset_is_used_alone_and_the_users_fields_win() -> None:
     assert config.network is None and chosen == "mujoco"
 
 
+def test_each_learner_has_an_actor_whatever_the_preset_says() -> None:
+    for learners, actors in ((1, 1), (2, 2)):
+        config, _, name = checked_config("Pendulum-v1", "sac", None, None, (), {"learners": learners})
+        assert (config.actors, config.envs_per_actor, name) == (actors, 8, "classic-continuous")
+
+
 def test_options_of_the_environment_are_merged_one_by_one() -> None:
     pytest.importorskip("envpool", reason="the extra football is not installed")
     config, chosen = config_of("football/11_vs_11_easy_stochastic", preset="seed-scoring",

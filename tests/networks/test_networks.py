@@ -13,9 +13,9 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 import workbench as wb
 from workbench import networks
-from workbench.algorithms.interface import Heads
+from workbench.algorithms.interface import Heads, PolicyCriticsOutput
 from workbench.environment_spec import EnvironmentSpec
-from workbench.errors import InvalidInput, NetworkFailed, ShapeMismatch, UnknownName
+from workbench.errors import NetworkFailed, ShapeMismatch, UnknownName
 from workbench.networks import DuelingNetwork, PolicyValueNetwork, PolicyValueOutput, QValueOutput, lstm, torsos
 from workbench.networks.lstm import ResettingLSTM
 
@@ -612,6 +612,6 @@ def test_heads_have_units_unless_told_and_none_is_refused_in_words() -> None:
     output, _ = network(torch.randn(1, 5, 3), torch.zeros(1, 5, dtype=torch.int64), torch.zeros(1, 5),
                         torch.zeros(1, 5, dtype=torch.bool), network.initial_state(5))
     assert len(set(output.q_values.flatten().tolist())) == 20
-    for name in ("lstm_size", "dueling_size", "critic_size"):
-        with pytest.raises(InvalidInput, match=rf"Heads\({name}=0\) must be a number of units, 1 or more"):
-            Heads(QValueOutput, **{name: 0})
+    for output, name in ((QValueOutput, "dueling_size"), (PolicyCriticsOutput, "critic_size")):
+        with pytest.raises(NetworkFailed, match=rf"Heads\({name}=0\) must be a number of units, 1 or more"):
+            networks.build("mlp", spec=spec, heads=Heads(output, **{name: 0}), seed=0)

@@ -88,13 +88,6 @@ class Heads:
     critic_size: int = 256
     popart: bool = False
 
-    def __post_init__(self) -> None:
-        for name in ("lstm_size", "dueling_size", "critic_size"):
-            size = getattr(self, name)
-            if type(size) is not int or size < 1:
-                raise InvalidInput(f"Heads({name}={size!r:.100}) must be a number of units, 1 or more."
-                                   + (" Heads(recurrent=False) is without an LSTM." if name == "lstm_size" else ""))
-
 
 class Network(Protocol):
     """A network with or without memory: any nn.Module with these methods."""

@@ -256,4 +256,6 @@ def with_preset(
     options = {**defaults.get("environment_options", {}), **(fields.get("environment_options") or {})}
     if wrapped or options.get("representation", "extracted") != "extracted":
         defaults.pop("network", None)
+    if type(learners := fields.get("learners")) is int and learners > defaults.get("actors", learners):
+        del defaults["actors"]  # each learner needs one of its own
     return {**defaults, **fields, "environment_options": options}

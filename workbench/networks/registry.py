@@ -104,6 +104,10 @@ def _from_name(name: str, spec: EnvironmentSpec, heads: Heads) -> nn.Module:
     lstm_size = heads.lstm_size if name.endswith("-lstm") else 0
     make = _TORSOS[name.removesuffix("-lstm")]
     torso = partial(_torso, make, spec)
+    used = {QValueOutput: "dueling_size", PolicyCriticsOutput: "critic_size"}.get(heads.output)
+    if used is not None and getattr(heads, used) < 1:
+        raise NetworkFailed(f"Heads({used}={getattr(heads, used)!r:.100}) must be a number of units, 1 or more, or "
+                            "nothing is learnt.")
     if heads.output is QValueOutput:
         return DuelingNetwork(torso(), num_actions=spec.num_actions, lstm_size=lstm_size,
                               dueling_size=heads.dueling_size)

@@ -125,8 +125,9 @@ def catch_up(directory: RunDirectory, config: RunConfig) -> None:
         elif _lacks(directory) and not storage.has(directory.name):
             away = f"There is nothing of it in {place}: is that what was mounted there?"
     if away and (lacks := _lacks(directory)):
+        other = f"fork it: wb.attach({directory.name!r}).fork()" if "history" in lacks else "launch a new run"
         raise StorageFailed(f"{directory.name} has no {lacks}, and its copy cannot be asked for one. {away} Resume it "
-                            "once that is mended, or launch a new run.")
+                            f"once that is mended, or {other}.")
     if not directory.metrics.exists() and directory.read().get("lives"):
         if not checkpoints.every(directory.checkpoints):
             raise StorageFailed(f"{directory.name} has neither a checkpoint nor a history in {directory.path}, and "
