@@ -182,7 +182,11 @@ def test_a_mask_of_something_else_is_refused_in_words():
     class Numbers(Doors):
         action_space = Box(-1, 1, (5,), np.float32)
 
-    for each, told in ((Wrong, r"'action_mask' of shape \[4\], and no mask of its actions, which are one choice \(5\)"),
+    class Deeper(Doors):
+        observation_space = Dict(player=Doors.observation_space)
+
+    for each, told in ((Deeper, "'player/action_mask', and a mask of actions is a member of the outermost Dict"),
+                       (Wrong, r"'action_mask' of shape \[4\], and no mask of its actions, which are one choice \(5\)"),
                        (Numbers, r"which are numbers \(5\)")):
         with pytest.raises(ShapeMismatch, match=told):
             make("doors", num_envs=2, seed=0, factory=each)

@@ -109,7 +109,7 @@ def catch_up(directory: RunDirectory, config: RunConfig) -> None:
     Raises StorageFailed where a copy is there whose checkpoints cannot be brought, or is away while a run that had
     checkpoints or a history has none left here.
     """
-    away = ""
+    away = []
     for place in places(config):
         from workbench.copies.storage import Storage
 
@@ -117,17 +117,18 @@ def catch_up(directory: RunDirectory, config: RunConfig) -> None:
             storage = Storage(place)
             storage.check_free(directory)
         except StorageFailed as error:
-            away = str(error)
-            notify(f"{directory.name} goes on without its copy: {error}")
+            away.append(str(error))
             continue
         if said := storage.catch_up(directory):
             notify(said)
         elif _lacks(directory) and not storage.has(directory.name):
-            away = f"There is nothing of it in {place}: is that what was mounted there?"
+            away.append(f"There is nothing of it in {place}: is that what was mounted there?")
     if away and (lacks := _lacks(directory)):
         other = f"fork it: wb.attach({directory.name!r}).fork()" if "history" in lacks else "launch a new run"
-        raise StorageFailed(f"{directory.name} has no {lacks}, and its copy cannot be asked for one. {away} Resume it "
-                            f"once that is mended, or {other}.")
+        raise StorageFailed(f"{directory.name} has no {lacks}, and its copy cannot be asked for one. {away[-1]} Resume "
+                            f"it once that is mended, or {other}.")
+    for why in away:
+        notify(f"{directory.name} goes on without its copy: {why}")
     if not directory.metrics.exists() and directory.read().get("lives"):
         if not checkpoints.every(directory.checkpoints):
             raise StorageFailed(f"{directory.name} has neither a checkpoint nor a history in {directory.path}, and "

@@ -274,7 +274,10 @@ def spec_of(name: str, layout: Layout, actions: ActionSpec, *, agents: int = 1) 
     other actions."""
     spec = EnvironmentSpec(name, layout.shape, layout.dtype, actions.encoded_size, actions=actions, parts=layout.parts,
                            agents=agents)
-    mask = next((part for part in layout.parts if part.name == ACTION_MASK), None)
+    mask = next((part for part in layout.parts if part.name.rpartition("/")[2] == ACTION_MASK), None)
+    if mask is not None and mask.name != ACTION_MASK:
+        raise ShapeMismatch(f"{name} has an observation {mask.name!r}, and a mask of actions is a member of the "
+                            "outermost Dict. Move it there, or give it another name.")
     if mask is not None and spec.action_mask is None:
         raise ShapeMismatch(f"{name} has an observation {ACTION_MASK!r} of shape {list(mask.shape)}, and no mask of "
                             f"its actions, which are {ACTION_WORDS[actions.kind]} ({actions.encoded_size}). A mask has "
