@@ -83,10 +83,12 @@ def test_events_are_shown_whole_also_some_of_them(run: wb.Run) -> None:
     """Pandas cuts what is longer than 50 characters, and leaves columns out."""
     long = "much was said " * 20 + "of it"
     with closing(MetricsWriter(run.directory.metrics)) as writer:
-        writer.event("error", long)
+        writer.event("error", long, data={"much": "z" * 500})
     for events in (run.events, run.events.query("kind == 'error'"), run.events[["kind", "message"]].tail(1)):
         assert long in repr(events) and long in events._repr_html_()
         assert all(name in repr(events) for name in events.columns)
+        assert "z" * 60 not in repr(events) + events._repr_html_(), "data are cut"
+    assert run.events["data"].iloc[-1]["much"] == "z" * 500
 
 
 @pytest.mark.parametrize(("ask", "call"), [

@@ -7,9 +7,12 @@ from typing import Any
 
 import pandas as pd
 
+_LONGEST = 50  # characters of `data`
+
 
 class EventTable(pd.DataFrame):
-    """A DataFrame that shows all columns, and messages of any length: pandas would cut them at 50 characters."""
+    """A DataFrame that shows all columns, messages of any length, where pandas would cut them at 50 characters, and of
+    `data` as much as pandas would."""
 
     @property
     def _constructor(self) -> Callable[..., EventTable]:
@@ -17,11 +20,17 @@ class EventTable(pd.DataFrame):
 
     def __repr__(self) -> str:
         with _whole():
-            return super().__repr__()
+            return pd.DataFrame(self._shortened()).__repr__()
 
     def _repr_html_(self) -> Any:
         with _whole():
-            return super()._repr_html_()  # type: ignore[misc]  # not in its stubs
+            return pd.DataFrame(self._shortened())._repr_html_()  # type: ignore[operator]  # not in its stubs
+
+    def _shortened(self) -> pd.DataFrame:
+        if "data" not in self:
+            return self
+        texts = self["data"].map(lambda data: text if len(text := str(data)) <= _LONGEST else f"{text[:_LONGEST - 1]}…")
+        return self.assign(data=texts)
 
 
 def _whole() -> Any:
