@@ -33,7 +33,7 @@ class Observed(Around):
     def __init__(self, network: nn.Module, spec: EnvironmentSpec, *, normalise: bool) -> None:
         super().__init__()
         self.network = network
-        self._spec = spec
+        self._spec, self._mask = spec, spec.action_mask
         vectors = [part for part in spec.seen if normalise and part.dtype == "float32"]
         self.statistics = nn.ModuleDict({_key(part.name): RunningStatistics(part.shape) for part in vectors})
 
@@ -51,8 +51,8 @@ class Observed(Around):
         """As `forward`, for decoded parts of an observation by name ("" if it is one array), [T, B, *seen]."""
         normalised = {name: self._normalised(name, value) for name, value in parts.items()}
         output, state = self.network(_plain(normalised), *others)
-        if (mask := self._spec.action_mask) is not None:
-            newest = parts[mask.name][..., -mask.shape[0] :]  # of the frames of a stack
+        if self._mask is not None:
+            newest = parts[self._mask.name][..., -self._mask.shape[0] :]  # of the frames of a stack
             output = masked(output, newest, sizes=self._spec.actions.sizes)
         return output, state
 

@@ -40,7 +40,6 @@ class R2D2(Algorithm):
 
     def __init__(self, config: R2D2Config, *, spec: EnvironmentSpec) -> None:
         super().__init__(config, spec=spec)
-        self.num_actions = spec.num_actions
         self.overlap = config.burn_in
         self.heads = Heads(
             QValueOutput, recurrent=True, lstm_size=config.lstm_size, dueling_size=config.dueling_size
