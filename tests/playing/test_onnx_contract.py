@@ -18,7 +18,7 @@ import workbench as wb
 from tests.played import checkpoint_in
 from tests.running.test_mixed_actions import Named
 from workbench.checkpoints import Checkpoint
-from workbench.environment_spec import ActionPart, ActionSpec, EnvironmentSpec
+from workbench.environment_spec import ActionPart, ActionSpec, EnvironmentSpec, Part
 from workbench.environments.adapters.action_spaces import actions_of
 from workbench.playing import export, onnx_contract
 from workbench.playing.worker import onnx_export
@@ -189,3 +189,36 @@ def test_what_is_exported_is_as_readable_as_the_umask_says(tmp_path: Path, monke
     modes = {path.name: stat.S_IMODE(path.stat().st_mode)
              for path in (folder, *folder.iterdir(), tmp_path / "it.onnx", tmp_path / "it.md")}
     assert modes.pop("taken") == 0o750 and set(modes.values()) == {0o640}
+
+
+@pytest.mark.parametrize("parts", [
+    (Part("view", (3, 6, 6), "uint8"), Part("board/own", (1, 5, 5), "bits"), Part("way", (2,), "float32")),
+    (Part("", (2, 5, 5), "bits"),), (Part("pose", (4,), "float32"),)])
+def test_the_code_stacks_each_array_of_an_observation(parts: tuple[Part, ...]) -> None:
+    size = sum(part.wire_bytes for part in parts)
+    spec = EnvironmentSpec("x", (size,), "uint8", 3, frame_stack=3, parts=parts)
+    random, names = np.random.default_rng(0), {"np": np}
+    exec(onnx_contract._PLANES, names)
+    exec("\n".join(onnx_contract._stacks(spec)), names)
+    seen: dict[str, list[np.ndarray]] = {part.name: [np.zeros(part.shape)] * 2 for part in parts}
+    for _ in range(5):
+        names["observation"] = {}
+        for part in parts:
+            shown = (random.integers(0, 2, part.shape).astype(bool) if part.dtype == "bits"
+                     else (random.random(part.shape) * 255).astype(part.dtype))
+            seen[part.name].append(shown * (255 if part.dtype == "bits" else 1))
+            given = np.moveaxis(shown, 0, -1) if part.shape[0] == 3 else shown
+            *outer, last = part.name.split("/")
+            if not part.name:
+                names["observation"] = given
+            else:
+                place = names["observation"]
+                for key in outer:
+                    place = place.setdefault(key, {})
+                place[last] = given
+        exec("\n".join(onnx_contract._pushed(spec)), names)
+        for (called, python), part, stacked in zip(onnx_contract._seen(spec), parts, spec.seen, strict=True):
+            array = eval(python, names)
+            assert called == f"observation.{part.name}".rstrip(".")
+            assert (array.shape, str(array.dtype)) == ((1, 1, *stacked.shape), stacked.dtype)
+            assert np.array_equal(array[0, 0], np.concatenate(seen[part.name][-3:]))

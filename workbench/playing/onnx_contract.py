@@ -14,7 +14,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
-from workbench.environment_spec import ActionSpec, EnvironmentSpec, NativeSpace
+from workbench.environment_spec import ActionSpec, EnvironmentSpec, NativeSpace, Part
 
 TRAINING_ONLY = ("features",)  # outputs that nobody needs to act
 KINDS = {"categorical": "one choice: x are logits, or values", "multi_discrete": "several choices: x are their logits",
@@ -114,27 +114,36 @@ def _dict(name: str, values: Mapping[str, str]) -> list[str]:
 
 def _stacks(spec: EnvironmentSpec) -> list[str]:
     """Lines before an episode: frames from before it are zeros."""
-    if spec.frame_stack == 1 or spec.parts:
+    if spec.frame_stack == 1:
         return []
-    return [f"frames = np.zeros({spec.stacked_shape}, {spec.observation_dtype!r})  # the last {spec.frame_stack}, "
-            "newest last"]
+    zeros = {part.name: f"np.zeros({part.shape}, {part.dtype!r})" for part in spec.seen}
+    [first, *more] = [f"frames = {zeros['']}"] if list(zeros) == [""] else _dict("frames", zeros)
+    return [f"{first}  # the last {spec.frame_stack}, newest last", *more]
 
 
-def _pushed(spec: EnvironmentSpec) -> list[str]:
-    if spec.frame_stack == 1 or spec.parts:
-        return []
-    newest = "planes(observation)" if spec.shows_images else "np.ravel(observation)"
-    return [f"frames = np.concatenate([frames[{spec.observation_shape[0]}:], {newest}])"]
+def _pushed(spec: EnvironmentSpec) -> Iterator[str]:
+    """Lines that take in the newest frame of each array of an observation."""
+    for part in spec.seen if spec.frame_stack > 1 else ():
+        kept, own = _frames_of(part), part.shape[0] // spec.frame_stack
+        yield f"{kept} = np.concatenate([{kept}[{own}:], {_newest(part)}])"
 
 
 def _seen(spec: EnvironmentSpec) -> Iterator[tuple[str, str]]:
     """Each observation's input, and Python for it."""
     for part in spec.seen:
-        stacked, image = spec.frame_stack > 1 and not spec.parts, len(part.shape) == 3
-        source = ("frames" if stacked else "observation") + "".join(f"[{key!r}]" for key in part.name.split("/") if key)
-        array = f"planes({source})" if image and not stacked else f"np.asarray({source}, {part.dtype!r})"
-        array += "" if image or stacked else ".ravel()"
+        array = _frames_of(part) if spec.frame_stack > 1 else _newest(part)
         yield f"observation.{part.name}".rstrip("."), f"{array}[None, None]"
+
+
+def _frames_of(part: Part) -> str:
+    """Where the code keeps the frames of a part."""
+    return f"frames[{part.name!r}]" if part.name else "frames"
+
+
+def _newest(part: Part) -> str:
+    """Python for the newest frame of a part, as the network sees it."""
+    source = "observation" + "".join(f"[{key!r}]" for key in part.name.split("/") if key)
+    return f"planes({source})" if len(part.shape) == 3 else f"np.asarray({source}, {part.dtype!r}).ravel()"
 
 
 def _action(parts: Sequence[Mapping[str, Any]]) -> Iterator[str]:

@@ -6,12 +6,9 @@ this directory and reads everything else from it.
 
 from __future__ import annotations
 
-import hashlib
 import os
 import re
 import secrets
-import stat
-import tempfile
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
@@ -24,6 +21,7 @@ from workbench.errors import AccessDenied, RunExists, RunNotFound, StorageFailed
 from workbench.rundir.files import check_fields, check_stays, own, read_record, whose, write_atomically, write_record
 from workbench.rundir.making import made_at_once
 from workbench.rundir.record_folder import RECORD_NAME, RecordFolder
+from workbench.rundir.sockets import socket_address
 
 __all__ = [
     "BY_HAND", "ENDED", "NOT_FINITE", "REMOTE", "OfRun", "Parent", "RunDirectory", "around", "checked_record",
@@ -42,9 +40,7 @@ _FIELDS: dict[str, tuple[type, ...]] = {  # of run.json, with the types of their
     "config_before": (dict, NoneType), "paused": (str, NoneType), "ended_by": (str, NoneType),
     "mended": (int,), "holders": (list,), "mirrored": (int, float), "claimed": (int, float),
 }  # fmt: skip
-_LONGEST_SOCKET_PATH = 100  # the kernel allows 107 bytes
 _REMOTE_ADDRESS = re.compile(r"ray://[A-Za-z0-9.:_\[\]-]{1,300}//?[A-Za-z0-9./_-]{1,1000}", re.ASCII)
-_IN_ADDRESSES = re.compile(r"[\w/.+~@=-]+", re.ASCII)  # paths that mean themselves in an address of gRPC
 _TOKEN = re.compile(r"[0-9a-f]{64}")
 _LONGEST_TOKEN = 64  # bytes
 
@@ -192,31 +188,15 @@ class RunDirectory(RecordFolder):
 
     @property
     def supervisor_address(self) -> str:
-        return self._socket("control.sock")
+        return socket_address(self.path, "control.sock")
 
     def learner_address(self, rank: int = 0) -> str:
         """The address of the learner of that rank on its own machine."""
-        return self._socket(f"learner-{rank}.sock" if rank else "learner.sock")
-
-    def remove_sockets(self) -> None:
-        """Remove the folder that a long path's sockets have elsewhere, once no process listens there."""
-        folder = _short_folder(self.path)
-        if not os.path.lexists(folder):  # most runs have none
-            return
-        with suppress(OSError):
-            for left in _checked(folder).glob("*.sock"):  # of a process that was killed
-                left.unlink()
-            folder.rmdir()
+        return socket_address(self.path, f"learner-{rank}.sock" if rank else "learner.sock")
 
     def memory_socket(self, rank: int = 0) -> str:
         """The path of the socket where actors ask the learner of that rank for memory to share."""
-        return self._socket(f"memory-{rank}.sock" if rank else "memory.sock").removeprefix("unix:")
-
-    def _socket(self, name: str) -> str:
-        path = self.path / name
-        if len(os.fsencode(path)) > _LONGEST_SOCKET_PATH or not _IN_ADDRESSES.fullmatch(str(path)):
-            path = _checked(_short_folder(self.path)) / name
-        return f"unix:{path}"
+        return socket_address(self.path, f"memory-{rank}.sock" if rank else "memory.sock").removeprefix("unix:")
 
     @property
     def owner(self) -> str:
@@ -309,23 +289,6 @@ def checked_record(record: dict[str, Any], path: Path) -> dict[str, Any]:
     """run.json, with its fields checked. Raises StorageFailed."""
     check_fields(record, _FIELDS, path)
     return {"created": 0.0, "state": "stopped", **record}
-
-
-def _short_folder(run: Path) -> Path:
-    """The folder for the sockets of a run whose path is too long for one, or means something else in an address."""
-    digest = hashlib.sha256(os.fsencode(run)).hexdigest()[:16]
-    return Path(tempfile.gettempdir()) / f"rl-workbench-{os.getuid()}-{digest}"
-
-
-def _checked(folder: Path) -> Path:
-    """The folder, made where it is not there. Raises AccessDenied if another user made it, who could listen there."""
-    with suppress(FileExistsError):
-        folder.mkdir(mode=0o700)
-    status = folder.lstat()
-    if not stat.S_ISDIR(status.st_mode) or status.st_uid != os.getuid() or stat.S_IMODE(status.st_mode) & 0o077:
-        raise AccessDenied(f"{folder} is not a folder of yours alone, and the run's sockets must lie there. Remove it, "
-                           "or set TMPDIR to a folder of your own.")
-    return folder
 
 
 def create(

@@ -7,7 +7,7 @@ from typing import Any
 
 from workbench.config import Setting
 from workbench.errors import InvalidInput, OutOfBounds, RunNotAlive
-from workbench.rundir import RunDirectory
+from workbench.rundir import RunDirectory, sockets
 from workbench.supervisor import stopping_rules, storing
 from workbench.supervisor.endings import Outcome
 from workbench.supervisor.supervisor import Supervisor
@@ -31,7 +31,7 @@ def serve(run: RunDirectory, supervisor: Supervisor) -> None:
         supervisor.serve()
     finally:
         server.stop(1.0)
-        run.remove_sockets()
+        sockets.remove(run.path)
         storing.end(copies)
         supervisor.close()
 
