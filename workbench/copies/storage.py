@@ -107,8 +107,8 @@ class Storage:
             if restored_run.has_all(run, checkpoints.every(into)):
                 return ""
         with self.brought() as into:
-            for part in ("checkpoints", *(("metrics.sqlite", "trackers") if not run.metrics.exists() else ())):
-                self.fetch(f"{run.name}/{part}", into)
+            for part in [run.checkpoints] if run.metrics.exists() else [run.checkpoints, run.metrics, run.trackers]:
+                self.fetch(f"{run.name}/{part.name}", into)
             return restored_run.catch_up(run, RunDirectory(into / run.name), self.url)
 
     def keep(self, run: RunDirectory) -> int | None:

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from workbench.environments.contract import Array, VectorEnvironment, allowed_choices
-from workbench.environments.observations import decode
+from workbench.environments.observations import by_name
 from workbench.errors import EnvironmentFailed
 from workbench.trajectory import ENDS, Flags, StepBatch
 
@@ -108,8 +108,7 @@ class BatchRules:
     def _observation(self, observation: Any, rows: int, what: str) -> None:
         spec = self.env.spec
         self._array(observation, (rows, *spec.observation_shape), spec.observation_dtype, what)
-        parts = decode(observation, spec.parts)
-        for name, values in (parts if isinstance(parts, dict) else {"": parts}).items():
+        for name, values in by_name(observation, spec.parts).items():
             check(values.dtype == np.uint8 or np.isfinite(values).all(), what,
                   f"its part {name!r} must be finite, has NaN or infinite values")
 

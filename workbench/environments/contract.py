@@ -35,13 +35,13 @@ ShapeMismatch for actions of a wrong shape or range, and for spaces that are not
 
 from __future__ import annotations
 
-from typing import Any, Literal, NamedTuple, Protocol, cast, runtime_checkable
+from typing import Any, Literal, NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
 import numpy.typing as npt
 
 from workbench.environment_spec import ActionSpec, EnvironmentSpec
-from workbench.environments.observations import decode
+from workbench.environments.observations import by_name
 from workbench.errors import EnvironmentFailed, ShapeMismatch
 from workbench.trajectory import ENDS, Flags, StepBatch
 
@@ -215,7 +215,7 @@ def allowed_choices(observation: Array, spec: EnvironmentSpec) -> list[Array] | 
     """What the masks of observations [N, ...] allow, bool [N, choices] of each column of an action; None: no masks."""
     if spec.action_mask is None:
         return None
-    mask = cast(dict[str, Array], decode(observation, spec.parts))[spec.action_mask.name]
+    mask = by_name(observation, spec.parts)[spec.action_mask.name]
     return np.split(mask > 0, np.cumsum(spec.actions.sizes)[:-1], axis=1)
 
 

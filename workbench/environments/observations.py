@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 import numpy as np
 
 from workbench.environment_spec import ACTION_MASK, EnvironmentSpec, Part
 from workbench.trajectory import Array
 
+_Each = TypeVar("_Each")
 Observation = Array | dict[str, Array]
 
 # Colours of the planes of an observation that is no picture: Okabe & Ito's that stand out from black, then the same
@@ -40,14 +41,20 @@ def decode(rows: Array, parts: Sequence[Part]) -> Observation:
 
     A single part named "" returns its array; without parts the rows are returned unchanged.
     """
+    decoded = by_name(rows, parts)
+    return decoded[""] if list(decoded) == [""] else decoded
+
+
+def by_name(rows: Array, parts: Sequence[Part]) -> dict[str, Array]:
+    """The same as arrays by name in any case; that of an observation of one array is ""."""
     if not parts:
-        return rows
-    by_name, begin = {}, 0
+        return {"": rows}
+    decoded, begin = {}, 0
     for part in parts:
         wire = rows[..., begin : begin + part.wire_bytes]
         begin += part.wire_bytes
-        by_name[part.name] = _decoded(wire, part).reshape(*rows.shape[:-1], *part.shape)
-    return by_name[""] if list(by_name) == [""] else by_name
+        decoded[part.name] = _decoded(wire, part).reshape(*rows.shape[:-1], *part.shape)
+    return decoded
 
 
 def _decoded(wire: Array, part: Part) -> Array:
@@ -69,20 +76,20 @@ def encode(values: Mapping[str, Array], parts: Sequence[Part]) -> Array:
     return np.concatenate(wires)
 
 
-def shown(by_name: Mapping[str, Array]) -> dict[str, Array]:
-    """The parts that people see: all but a mask of actions, unless there is nothing else."""
-    return {name: values for name, values in by_name.items() if name != ACTION_MASK} or dict(by_name)
+def shown(parts: Mapping[str, _Each]) -> dict[str, _Each]:
+    """Of what is given of each part, by name, that of those that people see: of all but a mask of actions, unless there
+    is nothing else."""
+    return {name: each for name, each in parts.items() if name != ACTION_MASK} or dict(parts)
 
 
 def drawable(rows: Array, *, parts: Sequence[Part] = ()) -> Drawable:
     """The drawable content of observations [N, *frame]: the first image among their parts, or all numbers in a row, but
     for a mask of actions, which their scores show."""
-    decoded = decode(rows, parts)
-    by_name = shown(decoded if isinstance(decoded, dict) else {"": decoded})
-    for values in by_name.values():
+    seen = shown(by_name(rows, parts))
+    for values in seen.values():
         if values.ndim == 4 and values.dtype == np.uint8:
             return Drawable(values, ())
-    flat = {name: values.reshape(len(values), -1).astype(np.float32) for name, values in by_name.items()}
+    flat = {name: values.reshape(len(values), -1).astype(np.float32) for name, values in seen.items()}
     names = tuple(f"{name or 'x'}[{entry}]" for name, values in flat.items() for entry in range(values.shape[1]))
     return Drawable(np.concatenate(list(flat.values()), axis=1), names)
 

@@ -91,9 +91,7 @@ def _box(occlude: Any, shape: Sequence[int]) -> list[int] | None:
 
 def edited(row: Array, change: Change, *, parts: Sequence[Part] = ()) -> Array:
     """A copy of the observation `row` with `change`. Raises InvalidInput for a number that its dtype does not hold."""
-    decoded = observations.decode(row[None], parts)
-    members = {name: np.array(values[0]) for name, values in decoded.items()} if isinstance(decoded, dict) else {
-        "": np.array(decoded[0])}
+    members = {name: np.array(values[0]) for name, values in observations.by_name(row[None], parts).items()}
     if "numbers" in change:
         _set_numbers(observations.shown(members), {int(place): value for place, value in change["numbers"].items()})
     else:

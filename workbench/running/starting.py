@@ -121,28 +121,29 @@ def catch_up(directory: RunDirectory, config: RunConfig) -> None:
             continue
         if said := storage.catch_up(directory):
             notify(said)
-        elif _lacks(directory) and not storage.has(directory.name):
+        elif (_lost_history(directory) or _lost_checkpoints(directory)) and not storage.has(directory.name):
             away.append(f"There is nothing of it in {place}: is that what was mounted there?")
-    if away and (lacks := _lacks(directory)):
-        other = f"fork it: wb.attach({directory.name!r}).fork()" if "history" in lacks else "launch a new run"
+    lost_history = _lost_history(directory)
+    if away and (lost_history or _lost_checkpoints(directory)):
+        lacks, other = (("history here and would begin an empty one", f"fork it: wb.attach({directory.name!r}).fork()")
+                        if lost_history else ("checkpoint here and would begin at 0 frames", "launch a new run"))
         raise StorageFailed(f"{directory.name} has no {lacks}, and its copy cannot be asked for one. {away[-1]} Resume "
                             f"it once that is mended, or {other}.")
     for why in away:
         notify(f"{directory.name} goes on without its copy: {why}")
-    if not directory.metrics.exists() and directory.read().get("lives"):
+    if lost_history:
         if not checkpoints.every(directory.checkpoints):
             raise StorageFailed(f"{directory.name} has neither a checkpoint nor a history in {directory.path}, and "
                                 "would begin anew. Put one back, or launch a new run.")
         notify(f"{directory.name} has lost its history: there is no {directory.metrics}. It goes on with an empty one.")
 
 
-def _lacks(directory: RunDirectory) -> str:
-    """What a run has lost without which it would begin anew, in words; "" if it has lost nothing."""
-    if not directory.metrics.exists() and directory.read().get("lives"):
-        return "history here and would begin an empty one"
-    if not checkpoints.every(directory.checkpoints) and stored_status(directory).updates:
-        return "checkpoint here and would begin at 0 frames"
-    return ""
+def _lost_history(directory: RunDirectory) -> bool:
+    return not directory.metrics.exists() and bool(directory.read().get("lives"))
+
+
+def _lost_checkpoints(directory: RunDirectory) -> bool:
+    return not checkpoints.every(directory.checkpoints) and stored_status(directory).updates > 0
 
 
 def check_name(name: str) -> None:

@@ -232,9 +232,7 @@ class WatchedTrial:
             return False
         if self.verdict == "pruned" and status.state == "finished" and status.frames >= self._total:
             self.note = ""  # it was through before it could be stopped
-            self._curve.follow()
-            self._report(MARKS - 1)
-            self._finish()
+            self._judge(status)
         self._count(status)
         return True
 

@@ -23,6 +23,7 @@ from torch import Tensor
 from workbench.algorithms import NetworkOutput
 from workbench.algorithms.action_masks import is_never
 from workbench.environment_spec import EnvironmentSpec, Part
+from workbench.environments.observations import shown
 from workbench.errors import InvalidInput, NetworkFailed
 from workbench.networks.normalization import Observed, output_of
 from workbench.policies.player import Player
@@ -53,8 +54,7 @@ def saliency_of(player: Player, spec: EnvironmentSpec, *, method: str) -> Salien
 
 def _explained(spec: EnvironmentSpec, method: str) -> Part:
     """The part of an observation whose saliency is computed."""
-    mask = spec.action_mask
-    seen = [part for part in spec.seen if mask is None or part.name != mask.name]
+    seen = list(shown({part.name: part for part in spec.seen}).values())
     images = [part for part in seen if len(part.shape) == 3]
     if len(seen) == 1 or len(images) == 1:
         return images[0] if images else seen[0]
