@@ -101,13 +101,50 @@ environment gets tanh(u) between its own bounds. `act` returns u and `batch.acti
 distribution returns its numbers before the tanh; a critic of actions reads `self.distribution.encode(action)`, which
 for numbers is tanh(u).
 
-A replay comes with `class Config(wb.ReplayConfig)`, epochs of minibatches with `wb.EpochsConfig`. A class that
-derives from `workbench.algorithms.r2d2.agent.R2D2` or `sac.agent.SAC` has their replay, exploration and target
-network. Else `algorithms.target_network.TargetNetwork` follows the network (call its `prepare`, `to`, `state` and
-`load_state` in yours of these names). With a replay, a loss also returns `Loss(..., priorities=...)`, [B]: ones
-sample all unrolls alike. `algorithms.running_statistics.RunningStatistics` counts, and with `values_finals = True`
+A replay comes with `class Config(wb.ReplayConfig)`, epochs of minibatches with `wb.EpochsConfig`. Q-learning has its
+acting, replay and target network from `workbench.algorithms.QLearning` (below), and a class that derives from
+`workbench.algorithms.r2d2.agent.R2D2` or `sac.agent.SAC` has what these have. Else
+`algorithms.target_network.TargetNetwork` follows the network (call its `prepare`, `to`, `state` and `load_state` in
+yours of these names). With a replay, a loss also returns `Loss(..., priorities=...)`, [B]: ones sample all unrolls
+alike. `algorithms.running_statistics.RunningStatistics` counts, and with `values_finals = True`
 `algorithms.final_observations.with_finals` puts the final observations of truncated episodes among the steps. The
 number that `updated(network, updates=...)` gets is the clock for what decays.
+
+### Q-learning
+
+A class that derives from `QLearning` acts ε-greedily by the values of its network, each environment by an ε of its own,
+and has a replay and a target network, whose period and ε are live. What is left is the loss. DQN:
+
+```python
+from torch.nn import functional
+from workbench.algorithms import QLearning
+
+class DQN(QLearning):
+    class Config(QLearning.Config):
+        learning_rate: float = 5e-4
+        unroll_length: int = 10
+        batch_size: int = 16                              # unrolls: 160 transitions
+        replay_min_size: int = 200                        # unrolls in the replay before the first update
+        replay_ratio: float = 8.0                         # each is trained on so often
+        target_update_period: int = 100                   # updates
+
+    def loss(self, network, *, batch, config):
+        q_values = self.outputs(network, batch).q_values  # [T+1, B, A]
+        with torch.no_grad():
+            later = self.outputs(self.target, batch).q_values.amax(-1)
+        r_t, discount_t = self.rewards_and_discounts(batch, config)
+        taken = q_values[:-1].gather(-1, batch.action[:-1, :, None])[..., 0]
+        targets = r_t + discount_t * later[1:]
+        errors = functional.smooth_l1_loss(taken, targets, reduction="none").mean(0)
+        total = (batch.weight * errors).mean()            # the weights correct for the sampling by priorities
+        sizes = (targets - taken.detach()).abs().mean(0)
+        return wb.Loss(total, {"loss": total.detach(), "td_error": sizes.mean()}, priorities=sizes)
+
+wb.launch("CartPole-v1", algorithm=DQN)
+```
+
+Double DQN lets the network choose and the target network value the choice:
+`self.outputs(self.target, batch).q_values.gather(-1, q_values.argmax(-1, keepdim=True))[..., 0]`.
 
 ### Fields, networks and parts
 

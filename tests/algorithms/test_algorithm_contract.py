@@ -15,6 +15,7 @@ import workbench as wb
 from workbench import algorithms, networks
 from workbench.algorithms import PolicyValueOutput, inner
 from workbench.algorithms.distributions import Distribution, TanhNormal
+from workbench.algorithms.ppo.agent import PPO
 from workbench.config import ALGORITHMS, RunConfig, settings
 from workbench.config.hyperparameters import BaselineFields, RegularizationFields
 from workbench.config.own_algorithm import named_algorithm
@@ -433,6 +434,13 @@ def test_what_is_no_algorithm_is_refused() -> None:
         wb.check_algorithm("vtrac")
     with pytest.raises(InvalidInput, match=r"must be a class that derives from wb\.Algorithm"):
         wb.check_algorithm(dict)
+
+
+@pytest.mark.parametrize("base", [algorithms.QLearning, PPO])
+def test_a_class_has_the_fields_that_the_class_it_derives_from_reads(base: type) -> None:
+    derived = type("Mine", (base,), {"Config": type("Config", (wb.ReplayConfig,), {})})
+    with pytest.raises(InvalidInput, match=rf"Write class Config\({base.__name__}\.Config\)"):
+        wb.check_algorithm(derived)
 
 
 class ReadsAHead(Good):

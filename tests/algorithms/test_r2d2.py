@@ -109,12 +109,6 @@ def test_double_q_takes_the_online_networks_choice_and_the_target_networks_value
             assert values[t, b] == target[t, b, best]
 
 
-def test_values_of_actions_are_those_of_the_step_and_row() -> None:
-    q_values = torch.arange(24.0).reshape(2, 3, 4)
-    actions = torch.tensor([[0, 1, 2], [3, 0, 1]])
-    assert r2d2.q_values_of(q_values, actions=actions).tolist() == [[0, 5, 10], [15, 16, 21]]
-
-
 def test_a_sequences_priority_mixes_its_largest_and_its_mean_error() -> None:
     errors = torch.tensor([[1.0, 0.0], [-4.0, 0.0], [1.0, -3.0]])
     assert r2d2.sequence_priorities(errors, max_share=0.9).tolist() == pytest.approx([0.9 * 4 + 0.1 * 2, 0.9 * 3 + 0.1])
@@ -126,16 +120,3 @@ def test_the_loss_sums_over_a_sequence_and_averages_over_weighted_sequences() ->
     errors, weights = torch.tensor([[1.0, 2.0], [-3.0, 0.5]]), torch.tensor([1.0, 0.25])
     expected = (1.0 * 0.5 * (1 + 9) + 0.25 * 0.5 * (4 + 0.25)) / 2
     assert r2d2.sequence_loss(errors, weights=weights).item() == pytest.approx(expected)
-
-
-@pytest.mark.parametrize("number", [2, 7, 610])
-def test_epsilons_of_ranks_are_ape_x_s(number: int) -> None:
-    ranks = torch.arange(number) / (number - 1)
-    epsilons = r2d2.epsilons(ranks, base=0.4, first_power=1.0, last_power=8.0)
-    np.testing.assert_allclose(epsilons.numpy(), 0.4 ** np.linspace(1, 8, number), rtol=1e-5)
-
-
-def test_a_base_of_zero_or_one_never_or_always_explores() -> None:
-    ranks = torch.tensor([0.0, 0.5, 1.0])
-    assert r2d2.epsilons(ranks, base=0.0, first_power=1.0, last_power=8.0).tolist() == [0, 0, 0]
-    assert r2d2.epsilons(ranks, base=1.0, first_power=1.0, last_power=8.0).tolist() == [1, 1, 1]

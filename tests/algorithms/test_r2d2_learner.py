@@ -150,7 +150,7 @@ def test_burn_in_starts_from_the_stored_state_of_its_first_step_and_has_no_gradi
         [101, 102, 103, 104, 105, 106], [201, 1, 2, 3, 4, 5], [301, 302, 303, 304, 1, 2],
     ]
     assert online.with_gradient == [False] * 3 + [True] * 3
-    network = algorithm._target.network
+    network = algorithm.target
     assert isinstance(network, Counting) and not any(network.with_gradient) and not network.training
     assert not network.gain.requires_grad
     said = torch.stack(network.counted)
@@ -322,7 +322,7 @@ def test_the_target_network_is_copied_exactly_at_its_period_and_is_saved() -> No
 def test_the_target_networks_lstm_is_made_one_piece_of_memory(monkeypatch) -> None:
     network, flat = nn.ModuleDict({"core": nn.LSTM(3, 4)}), []
     monkeypatch.setattr(nn.LSTM, "flatten_parameters", lambda self: flat.append(self))
-    assert prepared(config_of(), network)._target.network["core"] in flat
+    assert prepared(config_of(), network).target["core"] in flat
 
 
 def test_a_saved_target_network_is_put_back_and_another_networks_is_refused() -> None:

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
         inner,
     )
     from workbench.algorithms.loading import build
+    from workbench.algorithms.q_learning import QLearning
 
 __all__ = [
     "Algorithm",
@@ -41,6 +42,7 @@ __all__ = [
     "Outlook",
     "PolicyCriticsOutput",
     "PolicyValueOutput",
+    "QLearning",
     "QValueOutput",
     "Roles",
     "build",
@@ -52,6 +54,7 @@ __all__ = [
 ]
 
 _HOMES = {"Batch": "batch", "collate": "batch", "Distribution": "distributions", "build": "loading",
+          "QLearning": "q_learning",
           "join_frames": "frame_stacking", "push_frames": "frame_stacking", "stack_frames": "frame_stacking"}
 
 

@@ -1,8 +1,8 @@
 """Hyperparameters that algorithms share, with their sources; each one's own are in its folder in `algorithms`.
 
 The class from which an algorithm's configuration derives says on what it trains: `LearningConfig`, each unroll once and
-in order; `EpochsConfig`, several epochs of minibatches of each round of unrolls; `ReplayConfig`, a replay;
-`DemonstrationsConfig`, recorded episodes.
+in order; `EpochsConfig`, several epochs of minibatches of each round of unrolls; `ReplayConfig`, a replay
+(`QLearningConfig` has what Q-learning needs beside it); `DemonstrationsConfig`, recorded episodes.
 """
 
 from __future__ import annotations
@@ -123,6 +123,24 @@ class ReplayConfig(LearningConfig):
                                          high=10.0, live=True, group="learning", source=_SEED_R2D2)
     save_replay: bool = setting(False, "checkpoints hold the replay, so that a resumed run goes on with it; of the "
                                 "automatic ones only the newest keeps it", live=True, group="system")
+
+
+@dataclass(frozen=True)
+class QLearningConfig(ReplayConfig):
+    """Hyperparameters of `algorithms.q_learning.QLearning`: a replay, a target network, ε of each environment."""
+
+    target_update_period: int = setting(2500, "updates between copies of the network into the target network",
+                                        unit="updates", low=1, high=10_000_000,
+                                        live=True, group="learning", scale="log", source=_SEED_R2D2)
+    exploration_base: float = setting(0.4, "base of the environments' ε: base^x, x even from the first power to the "
+                                      "last", low=0.0, high=1.0,
+                                      live=True, group="exploration", source="Horgan et al. 2018; SEED")
+    exploration_first_power: float = setting(1.0, "power of the environment that explores most", low=0.0, high=100.0,
+                                             live=True, group="exploration", source="Horgan et al. 2018; SEED")
+    exploration_last_power: float = setting(8.0, "power of the environment that explores least", low=0.0, high=100.0,
+                                            live=True, group="exploration", source="Horgan et al. 2018; SEED")
+    evaluation_epsilon: float = setting(1e-3, "ε of environments that evaluate", low=0.0, high=1.0,
+                                        live=True, group="exploration", source=_SEED_R2D2)
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""R2D2 as the learner uses it: how to act, which outputs to store with each step, and the loss of a replayed batch.
+"""R2D2 as the learner uses it: Q-learning with a memory, by the loss of a replayed batch of unrolls.
 
 An unroll has L = burn-in + T + 1 steps: the burn-in only brings the recurrent state up to date, from the state that is
 stored with the unroll; T steps are trained on; the last only bootstraps. If `value_rescaling` is on, the networks'
@@ -7,32 +7,28 @@ values, and the stored ones, are rescaled by h (see `targets`). Returns are not.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from itertools import pairwise
-from typing import cast
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
-from workbench.algorithms.action_masks import NEVER, as_shown, is_never
+from workbench.algorithms.action_masks import is_never
 from workbench.algorithms.batch import Batch
-from workbench.algorithms.distributions import CATEGORICAL
 from workbench.algorithms.episode_ends import rewards_and_discounts
 from workbench.algorithms.final_observations import with_finals
 from workbench.algorithms.frame_stacking import stack_frames
-from workbench.algorithms.interface import Algorithm, Heads, Loss, Network, Outlook, QValueOutput, Roles, State
+from workbench.algorithms.interface import Heads, Loss, Network, QValueOutput, State
+from workbench.algorithms.q_learning import QLearning, q_values_of
 from workbench.algorithms.r2d2 import targets
 from workbench.algorithms.r2d2.config import R2D2Config
-from workbench.algorithms.target_network import TargetNetwork
 from workbench.environment_spec import EnvironmentSpec
-from workbench.trajectory import NO_DISCOUNT, Array, FieldSpec, Flags, Unroll
+from workbench.trajectory import NO_DISCOUNT, Array, Flags, Unroll
 
 
-class R2D2(Algorithm):
+class R2D2(QLearning):
     """Recurrent experience replay (Kapturowski et al. 2019), as in SEED RL."""
 
     Config = R2D2Config
-    actions = ("categorical",)
     values_finals = True
     histogram_edges = {
         "td_error": tuple(10.0 ** (power / 10) for power in range(-40, 21))
@@ -44,53 +40,10 @@ class R2D2(Algorithm):
         self.heads = Heads(
             QValueOutput, recurrent=True, lstm_size=config.lstm_size, dueling_size=config.dueling_size
         )
-        self._target = TargetNetwork()
 
-    def behaviour_fields(self) -> dict[str, FieldSpec]:
-        """The behaviour's Q-value of its action and its highest one, rescaled as in the network, for priorities."""
-        return {"q_value": ((), "float32"), "q_max": ((), "float32")}
-
-    def act(
-        self,
-        output: QValueOutput,
-        *,
-        roles: Roles,
-        greedy: bool,
-        generator: torch.Generator | None,
-        config: R2D2Config,
-    ) -> tuple[Tensor, dict[str, Tensor]]:
-        """ε-greedy actions int64 [B], with the ε of each row's role, and the behaviour fields, for an output of T=1."""
-        q_values = output.q_values[0].float()
-        q_max, actions = q_values.max(-1)
-        if not greedy:
-            epsilon = self._epsilons(roles, config).to(q_values.device)
-            explores = torch.rand(epsilon.shape, generator=generator, device=epsilon.device) < epsilon
-            evenly = torch.zeros_like(q_values).masked_fill(is_never(q_values), NEVER)
-            random = CATEGORICAL.sample(evenly, generator=generator)
-            actions = torch.where(explores, random, actions)
-        return actions, {"q_value": targets.q_values_of(q_values, actions=actions), "q_max": q_max}
-
-    def _epsilons(self, roles: Roles, config: R2D2Config) -> Tensor:
-        exploring = targets.epsilons(
-            roles.rank,
-            base=config.exploration_base,
-            first_power=config.exploration_first_power,
-            last_power=config.exploration_last_power,
-        )
-        return exploring.masked_fill(roles.evaluation, config.evaluation_epsilon)
-
-    def bootstrap(self, output: QValueOutput) -> Tensor:
-        """Highest Q-values [B] of final observations, rescaled as in the network."""
-        return output.q_values[0].float().amax(-1)
-
-    def outlook(self, output: QValueOutput, *, config: R2D2Config) -> Outlook:
-        """Q-values, and the highest one, as sums of rewards."""
-        q_values = self._as_returns(output.q_values.float(), config)
-        return Outlook("q_value", as_shown(q_values, of=output.q_values), q_values.amax(-1))
-
-    def preference(self, output: QValueOutput, *, action: Tensor, config: R2D2Config) -> Tensor:
-        """Q(x_t, a)."""
-        return self.outlook(output, config=config).scores[..., int(action)]
+    def as_returns(self, values: Tensor, *, config: R2D2Config) -> Tensor:
+        """Values of the network, of any shape, as sums of rewards."""
+        return targets.unrescale(values, epsilon=config.value_rescaling_epsilon) if config.value_rescaling else values
 
     def loss(self, network: Network, *, batch: Batch, config: R2D2Config) -> Loss:
         """The squared n-step double-Q errors of a batch: summed over T steps, then a weighted mean over the unrolls.
@@ -107,9 +60,9 @@ class R2D2(Algorithm):
         refresh = config.recurrent_state == "refreshed" and len(state) > 0
         kept_at = range(next_first, next_first + finals_before + 1) if refresh else range(0)
         online, states = self._unrolled(network, inputs, state, kept_at=kept_at)
-        q_tm1 = targets.q_values_of(seen.of_steps(online, first=first)[:-1], actions=batch.action[first:-1])
+        q_tm1 = q_values_of(seen.of_steps(online, first=first)[:-1], actions=batch.action[first:-1])
         with torch.no_grad():
-            target, _ = self._unrolled(cast(Network, self._target.network), inputs, state)
+            target, _ = self._unrolled(self.target, inputs, state)
             values = targets.double_q_values(online, target=target)
             returns = self._targets(
                 seen.of_steps(values, first=first),
@@ -125,7 +78,7 @@ class R2D2(Algorithm):
         scalars = {
             "loss": total.detach(),
             "td_error": errors.abs().mean(),
-            "q_value": self._as_returns(torch.where(taken, q_tm1.detach(), 0.0), config).mean(),
+            "q_value": self.as_returns(torch.where(taken, q_tm1.detach(), 0.0), config=config).mean(),
         }
         priorities = targets.sequence_priorities(errors, max_share=config.priority_max_share)
         return Loss(total, scalars, {"td_error": errors.abs()}, priorities,
@@ -179,35 +132,12 @@ class R2D2(Algorithm):
             reward_t,
             ended=(flags_t & int(NO_DISCOUNT)) != 0,
             truncated=(flags_t & int(Flags.TRUNCATED)) != 0,
-            bootstrap_values=self._as_returns(bootstrap_value_t, config),
+            bootstrap_values=self.as_returns(bootstrap_value_t, config=config),
             discount=config.discount,
             max_abs_reward=config.max_abs_reward,
             reward_scale=config.reward_scale,
         )
         returns = targets.n_step_targets(
-            self._as_returns(values, config), r_t=r_t, discount_t=discount_t, n_steps=config.n_steps
+            self.as_returns(values, config=config), r_t=r_t, discount_t=discount_t, n_steps=config.n_steps
         )
         return targets.rescale(returns, epsilon=config.value_rescaling_epsilon) if config.value_rescaling else returns
-
-    def _as_returns(self, values: Tensor, config: R2D2Config) -> Tensor:
-        return targets.unrescale(values, epsilon=config.value_rescaling_epsilon) if config.value_rescaling else values
-
-    def prepare(self, network: nn.Module) -> None:
-        """Copies the network into the target network."""
-        self._target.prepare(network)
-
-    def updated(self, network: nn.Module, *, updates: int, config: R2D2Config) -> None:
-        """Copies the network's weights into the target network every `target_update_period` updates."""
-        self._target.copy_if(updates % config.target_update_period == 0, network)
-
-    def to(self, device: torch.device | str) -> R2D2:
-        """Returns itself, with the target network, if there is one yet, on `device`."""
-        self._target.to(device)
-        return self
-
-    def state(self) -> dict[str, Tensor]:
-        return self._target.state()
-
-    def load_state(self, state: Mapping[str, Tensor]) -> None:
-        """Restores what `state` returned. Raises RuntimeError if the networks differ."""
-        self._target.load_state(state)

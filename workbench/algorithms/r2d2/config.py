@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from workbench.config.hyperparameters import ReplayConfig
+from workbench.config.hyperparameters import QLearningConfig
 from workbench.config.settings import setting, with_default
 
 _SEED_SCRIPT = "SEED gcp/train_atari.sh"
@@ -14,7 +14,7 @@ _SEED_R2D2 = "SEED r2d2/learner.py; Kapturowski et al. 2019"
 
 
 @dataclass(frozen=True)
-class R2D2Config(ReplayConfig):
+class R2D2Config(QLearningConfig):
     """Hyperparameters of R2D2 (Kapturowski et al. 2019, "Recurrent experience replay"), as SEED RL runs it."""
 
     relatives: ClassVar[tuple[str, ...]] = ("dqn", "rainbow", "apex", "qrdqn")
@@ -26,16 +26,16 @@ class R2D2Config(ReplayConfig):
         "q_value": ("mean Q-value of the actions taken, in units of return", "reward"),
     }
 
-    unroll_length: int = with_default(ReplayConfig, "unroll_length", 80, source=_SEED_SCRIPT)
-    batch_size: int = with_default(ReplayConfig, "batch_size", 64, source=_SEED_R2D2)
-    evaluation_envs_per_actor: int = with_default(ReplayConfig, "evaluation_envs_per_actor", 1,
+    unroll_length: int = with_default(QLearningConfig, "unroll_length", 80, source=_SEED_SCRIPT)
+    batch_size: int = with_default(QLearningConfig, "batch_size", 64, source=_SEED_R2D2)
+    evaluation_envs_per_actor: int = with_default(QLearningConfig, "evaluation_envs_per_actor", 1,
                                                   source="SEED gcp/train_atari.sh: 30 of 640")
-    discount: float = with_default(ReplayConfig, "discount", 0.997, source=_SEED_R2D2)
-    max_abs_reward: float = with_default(ReplayConfig, "max_abs_reward", 0.0,
+    discount: float = with_default(QLearningConfig, "discount", 0.997, source=_SEED_R2D2)
+    max_abs_reward: float = with_default(QLearningConfig, "max_abs_reward", 0.0,
                                          source="Kapturowski et al. 2019: not clipped")
-    learning_rate: float = with_default(ReplayConfig, "learning_rate", 1e-4, source=_SEED_SCRIPT)
-    adam_epsilon: float = with_default(ReplayConfig, "adam_epsilon", 1e-3, source=_SEED_R2D2)
-    max_gradient_norm: float = with_default(ReplayConfig, "max_gradient_norm", 80.0,
+    learning_rate: float = with_default(QLearningConfig, "learning_rate", 1e-4, source=_SEED_SCRIPT)
+    adam_epsilon: float = with_default(QLearningConfig, "adam_epsilon", 1e-3, source=_SEED_R2D2)
+    max_gradient_norm: float = with_default(QLearningConfig, "max_gradient_norm", 80.0,
                                             source=f"{_SEED_SCRIPT}; the loss sums over an unroll")
     burn_in: int = setting(40, "steps before each unroll that only bring the recurrent state up to date", unit="steps",
                            low=0, high=10_000, source=_SEED_R2D2)
@@ -46,18 +46,6 @@ class R2D2Config(ReplayConfig):
     value_rescaling: bool = setting(True, "learn values of returns rescaled by h", source="Pohlen et al. 2018")
     value_rescaling_epsilon: float = setting(1e-3, "ε of h(x) = sign(x)(√(|x|+1)-1) + εx", low=1e-9, high=1.0,
                                              scale="log", source=_SEED_R2D2)
-    target_update_period: int = setting(2500, "updates between copies of the network into the target network",
-                                        unit="updates", low=1, high=10_000_000,
-                                        live=True, group="learning", scale="log", source=_SEED_R2D2)
-    exploration_base: float = setting(0.4, "base of the environments' ε: base^x, x even from the first power to the "
-                                      "last", low=0.0, high=1.0,
-                                      live=True, group="exploration", source="Horgan et al. 2018; SEED")
-    exploration_first_power: float = setting(1.0, "power of the environment that explores most", low=0.0, high=100.0,
-                                             live=True, group="exploration", source="Horgan et al. 2018; SEED")
-    exploration_last_power: float = setting(8.0, "power of the environment that explores least", low=0.0, high=100.0,
-                                            live=True, group="exploration", source="Horgan et al. 2018; SEED")
-    evaluation_epsilon: float = setting(1e-3, "ε of environments that evaluate", low=0.0, high=1.0,
-                                        live=True, group="exploration", source=_SEED_R2D2)
     priority_max_share: float = setting(0.9, "η of a sequence's priority η·max|δ| + (1-η)·mean|δ|", low=0.0, high=1.0,
                                         live=True, group="learning", source=_SEED_R2D2)
     lstm_size: int = setting(512, "units of the LSTM", unit="units", low=1, high=16_384, source=_SEED_R2D2)

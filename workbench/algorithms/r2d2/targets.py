@@ -1,15 +1,17 @@
-"""R2D2 as pure functions of tensors: value rescaling, n-step double-Q targets, sequence priorities, exploration.
+"""R2D2 as pure functions of tensors: value rescaling, n-step double-Q targets, sequence priorities.
 
 Sources: R2D2 (Kapturowski et al. 2019, "Recurrent experience replay in distributed reinforcement learning", section
-2.3), value rescaling (Pohlen et al. 2018, arXiv 1805.11593), Ape-X (Horgan et al. 2018, arXiv 1803.00933). Tensors are
-time-major: [T, B]. As in rlax and in `workbench.trajectory`, r_t and γ_t belong to the transition into x_t: a name
-ending in `_t` holds steps 1 … T, one ending in `_tm1` steps 0 … T-1.
+2.3), value rescaling (Pohlen et al. 2018, arXiv 1805.11593). Tensors are time-major: [T, B]. As in rlax and in
+`workbench.trajectory`, r_t and γ_t belong to the transition into x_t: a name ending in `_t` holds steps 1 … T, one
+ending in `_tm1` steps 0 … T-1.
 """
 
 from __future__ import annotations
 
 import torch
 from torch import Tensor
+
+from workbench.algorithms.q_learning import q_values_of
 
 
 def rescale(x: Tensor, *, epsilon: float) -> Tensor:
@@ -32,11 +34,6 @@ def unrescale(y: Tensor, *, epsilon: float) -> Tensor:
     slope = 1 + 2 * epsilon
     u = 2 * y / (slope + (slope**2 + 4 * epsilon * y.abs()).sqrt())  # with y's sign
     return u * (u.abs() + 2)
-
-
-def q_values_of(q_values: Tensor, *, actions: Tensor) -> Tensor:
-    """Q(x, a), [T, B], from values [T, B, A] and actions int64 [T, B]."""
-    return q_values.gather(-1, actions.unsqueeze(-1)).squeeze(-1)
 
 
 def double_q_values(online: Tensor, *, target: Tensor) -> Tensor:
@@ -73,8 +70,3 @@ def sequence_priorities(td_errors: Tensor, *, max_share: float) -> Tensor:
     """p = η max_t |δ_t| + (1-η) mean_t |δ_t|, [B], from errors [T, B] and η = `max_share` (R2D2, section 2.3)."""
     magnitudes = td_errors.abs()
     return max_share * magnitudes.amax(0) + (1 - max_share) * magnitudes.mean(0)
-
-
-def epsilons(ranks: Tensor, *, base: float, first_power: float, last_power: float) -> Tensor:
-    """ε of every environment, [N]: base^x, where x is linear in the rank: first power at 0, last at 1 (Ape-X)."""
-    return torch.pow(base, first_power + ranks * (last_power - first_power))
