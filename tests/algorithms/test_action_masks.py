@@ -22,7 +22,7 @@ from workbench.algorithms.distributions import Categorical
 from workbench.config import ALGORITHMS, RunConfig
 from workbench.environment_spec import ActionSpec, EnvironmentSpec, Part
 from workbench.environments import make
-from workbench.environments.contract import allowed_choices, random_actions
+from workbench.environments.contract import allowed_choices, check_step, random_actions
 from workbench.environments.observations import drawable
 from workbench.errors import EnvironmentFailed, InvalidInput, NetworkFailed, ShapeMismatch
 from workbench.playing.observation_edit import edited
@@ -209,12 +209,38 @@ def test_an_environment_with_masks_is_checked_by_what_they_allow():
     checked = wb.check_environment(Doors, steps=200)
     assert checked.steps == 600 and checked.truncated > 0
 
-    class Closed(Doors):
-        def seen(self) -> dict[str, Any]:
-            return {**super().seen(), "action_mask": self.open * (self.steps < 7)}
-
-    with pytest.raises(EnvironmentFailed, match="action mask of step.*must allow a choice"):
+    with pytest.raises(EnvironmentFailed, match=r"action mask of step.*row 0 is \[0\.0, .*above 0 for a choice"):
         wb.check_environment(Closed)
+
+
+class Closed(Doors):
+    """After seven steps no door is open, which its mask alone says."""
+
+    def seen(self) -> dict[str, Any]:
+        return {**super().seen(), "action_mask": self.open * (self.steps < 7)}
+
+    def step(self, action: Any) -> Any:
+        self.open[:] = 1
+        return super().step(action)
+
+
+class Added(Closed):
+    """Its mask is one to add to logits."""
+
+    observation_space = Dict(observation=Box(0, 1, (3,), np.float32), action_mask=Box(-1e9, 0, (5,), np.float32))
+
+    def seen(self) -> dict[str, Any]:
+        return {**Doors.seen(self), "action_mask": np.where(self.open == 1, 0, -1e9).astype(np.float32)}
+
+
+@pytest.mark.parametrize(("environment", "where"), [(Closed, "step"), (Added, "reset")])
+def test_an_actor_refuses_a_mask_that_leaves_an_agent_nothing(environment: type, where: str):
+    vector = make("masked", num_envs=2, seed=0, factory=environment)
+    step = vector.reset(seed=0)
+    with pytest.raises(EnvironmentFailed, match=rf"rule in {where}: the action_mask of row 0 is .*above 0"):
+        check_step(step, vector.spec, is_first=True)
+        for _ in range(7):
+            check_step(vector.step(np.zeros(2, np.int64)), vector.spec, is_first=False)
 
 
 @pytest.mark.parametrize("algorithm", [

@@ -8,6 +8,7 @@ import re
 import stat
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import gymnasium
@@ -117,6 +118,10 @@ def test_the_card_and_the_documentation_act_as_the_policy(
     (seeing(gymnasium.spaces.Box(0, 255, (32, 32, 3), np.uint8)), {}),
     (seeing(gymnasium.spaces.Box(0, 255, (36, 32), np.uint8)), {"frame_stack": 2}),
     (seeing(gymnasium.spaces.Box(-1, 1, (2, 3), np.float32)), {"frame_stack": 2}),
+    (seeing(gymnasium.spaces.Discrete(5, start=2)), {"frame_stack": 2}),
+    (seeing(gymnasium.spaces.MultiDiscrete([[2, 3], [4, 2]])), {}),
+    (seeing(gymnasium.spaces.Tuple([gymnasium.spaces.MultiBinary(3), gymnasium.spaces.Discrete(4)])), {}),
+    (seeing(gymnasium.spaces.Dict(at=gymnasium.spaces.Discrete(5), action_mask=gymnasium.spaces.MultiBinary(3))), {}),
     (seeing(gymnasium.spaces.Dict({
         "camera": gymnasium.spaces.Box(0, 255, (24, 24, 3), np.uint8), "speeds": gymnasium.spaces.Box(-1, 1, (2, 2)),
         "lamps": gymnasium.spaces.MultiBinary((3, 16, 16))})), {}),
@@ -197,7 +202,9 @@ def test_what_is_exported_is_as_readable_as_the_umask_says(tmp_path: Path, monke
 def test_the_code_stacks_each_array_of_an_observation(parts: tuple[Part, ...]) -> None:
     size = sum(part.wire_bytes for part in parts)
     spec = EnvironmentSpec("x", (size,), "uint8", 3, frame_stack=3, parts=parts)
-    random, names = np.random.default_rng(0), {"np": np}
+    vectors = {part.name: gymnasium.spaces.Box(0, 255, part.shape) for part in parts if len(part.shape) == 1}
+    random, names = np.random.default_rng(0), {"np": np, "gymnasium": gymnasium}
+    names["env"] = SimpleNamespace(observation_space=gymnasium.spaces.Dict(vectors))
     exec(onnx_contract._PLANES, names)
     exec("\n".join(onnx_contract._stacks(spec)), names)
     seen: dict[str, list[np.ndarray]] = {part.name: [np.zeros(part.shape)] * 2 for part in parts}

@@ -24,7 +24,7 @@ from workbench.actor.connection import SharedStream, Stream, shared
 from workbench.actor.memory_limit import keep_within_limit, prefer_for_oom_kill
 from workbench.config import RunConfig
 from workbench.environments.adapters.code_by_value import load_factory
-from workbench.environments.contract import VectorEnvironment, check_flags
+from workbench.environments.contract import VectorEnvironment, check_step
 from workbench.errors import AccessDenied, ConnectionLost, OutOfBounds, ShapeMismatch, WorkbenchError
 from workbench.rundir import RunDirectory, sealed
 from workbench.wire import grpc
@@ -66,14 +66,14 @@ def play(groups: list[VectorEnvironment], stream: Stream | SharedStream, *, seed
     sent_at = [0.0] * len(groups)
     for number, group in enumerate(groups):
         step = group.reset(seed=seed + first_envs[number])
-        check_flags(step, group.spec.name, is_first=True)
+        check_step(step, group.spec, is_first=True)
         stream.send(GroupStep(number, first_envs[number], step))
         sent_at[number] = time.perf_counter()
     reply = stream.exchange()
     while True:
         number, received = reply.group, time.perf_counter()
         step = groups[number].step(reply.actions)
-        check_flags(step, groups[number].spec.name, is_first=False)
+        check_step(step, groups[number].spec, is_first=False)
         stepped, round_trip_s = time.perf_counter(), received - sent_at[number]
         sent_at[number] = stepped
         reply = stream.exchange(GroupStep(number, first_envs[number], step, stepped - received, round_trip_s))

@@ -48,7 +48,8 @@ def _status(args: argparse.Namespace) -> None:
         speed = FACTS["steps_per_second"].written(actor.steps_per_second, unit=True)
         print(f"  actor {actor.index}: {life}, {speed}, {counted(actor.restarts, 'restarts')}")
     spent = ", ".join(stopping_rules.spent(handle.config, status))
-    for text in (status.collapse, spent, status.alive and status.hint, status.warning, status.error):
+    for text in (status.collapse, spent, status.alive and status.hint, status.reason and status.warning,
+                 status.error):
         if text:
             say(args, printable(text))
 

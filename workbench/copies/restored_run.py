@@ -7,7 +7,7 @@ import os
 import secrets
 import time
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
+from contextlib import closing, suppress
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +24,7 @@ from workbench.copies.run_copy import (
     with_best,
 )
 from workbench.errors import CheckpointCorrupt, InvalidInput, RunNotFound, StorageFailed
-from workbench.metrics import check_whole
+from workbench.metrics import MetricsWriter, check_whole
 from workbench.rundir import RunDirectory, files, lock, sealed
 
 _ROWS_SINCE = 1_000_000  # that a tracker was given after a copy: more than one has of a life; their numbers must grow
@@ -157,7 +157,10 @@ def _bring_history(run: RunDirectory, copied_run: RunDirectory, there: str) -> s
     _restore_tracked(copied_run, run)
     if not is_there:
         return ""
-    return f"{run.name} has lost its history, {run.metrics.name}: that of its copy in {there} was brought."
+    said = f"{run.name} has lost its history, {run.metrics.name}: that of its copy in {there} was brought."
+    with closing(MetricsWriter(run.metrics)) as writer:
+        writer.event("error", said)
+    return said
 
 
 def caught_up_at_rest(run: RunDirectory, catch_up: Callable[[RunDirectory], str]) -> str:

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from workbench.environments.contract import Array, VectorEnvironment, allowed_choices
+from workbench.environments.contract import Array, VectorEnvironment, wrong_mask
 from workbench.environments.observations import by_name
 from workbench.errors import EnvironmentFailed
 from workbench.trajectory import ENDS, Flags, StepBatch
@@ -100,10 +100,8 @@ class BatchRules:
               "steps must carry a score where the spec says `scored`, and nowhere else")
         for name, (shape, dtype) in StepBatch.specs(spec).items():
             self._array(getattr(batch, name), (n, *shape), dtype, f"{name} of {where}")
-        if (allowed := allowed_choices(batch.observation, spec)) is not None:
-            plays = batch.flags & Flags.ABSENT == 0
-            check(all(column[plays].any(1).all() for column in allowed), f"action mask of {where}",
-                  "it must allow a choice, and has nothing but 0 where the agent is to act")
+        wrong = wrong_mask(batch, spec)
+        check(not wrong, f"action mask of {where}", wrong)
 
     def _observation(self, observation: Any, rows: int, what: str) -> None:
         spec = self.env.spec

@@ -40,7 +40,7 @@ from typing import Any, Literal, NamedTuple, Protocol, runtime_checkable
 import numpy as np
 import numpy.typing as npt
 
-from workbench.environment_spec import ActionSpec, EnvironmentSpec
+from workbench.environment_spec import ACTION_MASK, ActionSpec, EnvironmentSpec
 from workbench.environments.observations import by_name
 from workbench.errors import EnvironmentFailed, ShapeMismatch
 from workbench.trajectory import ENDS, Flags, StepBatch
@@ -121,11 +121,14 @@ def first_step(observation: Array, *, scored: bool = False) -> StepBatch:
                      score=reward.copy() if scored else None)
 
 
-def check_flags(step: StepBatch, name: str, *, is_first: bool) -> None:
-    """Raises EnvironmentFailed for a step whose flags would break unrolls in silence; `is_first`: it is of `reset`."""
-    if wrong := _wrong_flags(step, is_first=is_first):
-        raise EnvironmentFailed(f"environment {name!r} broke a rule in {'reset' if is_first else 'step'}: {wrong}. "
-                                "wb.check_environment tests all rules.")
+def check_step(step: StepBatch, spec: EnvironmentSpec, *, is_first: bool) -> None:
+    """Raises EnvironmentFailed for a step that would break unrolls, or let an agent do what it may not, in silence.
+
+    `is_first`: it is of `reset`.
+    """
+    if wrong := _wrong_flags(step, is_first=is_first) or wrong_mask(step, spec):
+        raise EnvironmentFailed(f"environment {spec.name!r} broke a rule in {'reset' if is_first else 'step'}: "
+                                f"{wrong}. wb.check_environment tests all rules.")
 
 
 def _wrong_flags(step: StepBatch, *, is_first: bool) -> str:
@@ -140,6 +143,19 @@ def _wrong_flags(step: StepBatch, *, is_first: bool) -> str:
     cut_off = np.flatnonzero(ends == Flags.TRUNCATED).tolist()
     told = sorted(final.tolist())
     return "" if told == cut_off else f"final_index must hold the truncated rows {cut_off}, and holds {told}"
+
+
+def wrong_mask(step: StepBatch, spec: EnvironmentSpec) -> str:
+    """What is wrong with the first mask that leaves an agent nothing to choose, although it acts; ""."""
+    if not spec.parts or (allowed := allowed_choices(step.observation, spec)) is None:
+        return ""
+    nothing = np.any([~column.any(1) for column in allowed], axis=0) & (step.flags & Flags.ABSENT == 0)
+    if not nothing.any():
+        return ""
+    row = int(nothing.argmax())
+    mask = by_name(step.observation, spec.parts)[ACTION_MASK][row].tolist()
+    return (f"the action_mask of row {row} is {mask!s:.200}, and must be above 0 for a choice that is allowed, for at "
+            "least one wherever an agent acts")
 
 
 def checked_actions(actions: Array, spec: EnvironmentSpec, num_envs: int) -> Array:

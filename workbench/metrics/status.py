@@ -358,7 +358,8 @@ class RunStatus(LearnerStatus, Spent, Course, NamesNearest):
         if again := sum(actor.restarts for actor in self.actors):
             facts.append(f"actors began again {'once' if again == 1 else f'{again} times'}")
         parts = [self.state, FACTS["frames"].said(self), speed, *facts, self.left]
-        reason = f": {self.reason.splitlines()[0]}" if self.reason else ""
+        why = self.reason or self.warning
+        reason = f": {why.splitlines()[0]}" if why else ""
         return plain(", ".join(part for part in parts if part) + reason)
 
     def __repr__(self) -> str:

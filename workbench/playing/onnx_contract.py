@@ -142,8 +142,9 @@ def _frames_of(part: Part) -> str:
 
 def _newest(part: Part) -> str:
     """Python for the newest frame of a part, as the network sees it."""
-    source = "observation" + "".join(f"[{key!r}]" for key in part.name.split("/") if key)
-    return f"planes({source})" if len(part.shape) == 3 else f"np.asarray({source}, {part.dtype!r}).ravel()"
+    place = "".join(f"[{int(key) if key.isdigit() else repr(key)}]" for key in part.name.split("/") if key)
+    return (f"planes(observation{place})" if len(part.shape) == 3 else
+            f"gymnasium.spaces.flatten(env.observation_space{place}, observation{place}).astype({part.dtype!r})")
 
 
 def _action(parts: Sequence[Mapping[str, Any]]) -> Iterator[str]:

@@ -226,17 +226,37 @@ class RunDirectory(RecordFolder):
         write_atomically(self.path / "token", secrets.token_hex(32).encode())
 
     def read(self) -> dict[str, Any]:
-        """run.json. Raises RunNotFound, or StorageFailed if it is damaged, or a field is of another type."""
+        """run.json. Raises RunNotFound, or StorageFailed if it is damaged, a field is of another type, or the file is
+        gone from a folder with checkpoints."""
         try:
-            record = checked_record(read_record(self.record), self.record)
+            record = read_record(self.record)
         except FileNotFoundError:
             if not self.path.exists():
                 raise gone(self.path) from None
+            if remedy := self._without_record:
+                raise StorageFailed(f"{self.path} has checkpoints and no run.json, so it is no run. {remedy}") from None
             raise RunNotFound(f"{self.path} is not a run: it has no run.json. wb.runs() lists the runs.") from None
+        except StorageFailed as error:
+            raise StorageFailed(f"{error} {self._without_record}".strip()) from None
+        record = checked_record(record, self.record)
         if self.created and record["created"] != self.created:
             raise RunNotFound(f"{self.path} is another run now: the one that was meant was deleted. Look for it in "
                               f"{trash()}; wb.attach({self.name!r}) takes the new one.")
         return record
+
+    @property
+    def _without_record(self) -> str:
+        """What to do where run.json cannot be read; "" without a checkpoint."""
+        if not (left := sorted(self.checkpoints.glob("[0-9]*"))):
+            return ""
+        return ("Put back a copy of it. Or move the folder away and bring the run back from its copy in storage, if it "
+                "has one: wb.resume(URL). Or launch a new run from its weights: "
+                f"wb.launch(..., checkpoint={str(left[-1])!r}).")
+
+    @classmethod
+    def _every(cls, parent: Path) -> list[RunDirectory]:
+        folders = (cls(path.parent) for path in parent.glob("[!.]*/checkpoints"))
+        return [*super()._every(parent), *(folder for folder in folders if not folder.record.exists())]
 
     def write(self, /, **changes: Any) -> dict[str, Any]:
         """Change fields of run.json atomically. Only one process may write: the supervisor, while it lives.
@@ -354,6 +374,8 @@ def find(name: str | Path | OfRun) -> RunDirectory:
         if RECORD_NAME.fullmatch(str(name)) and (home() / "sweeps" / str(name) / "sweep.json").exists():
             it = f"wb.attach_sweep({str(name)!r})"
             raise RunNotFound(f"{str(name)!r} is a sweep, no run. Look at it: {it}; end it: {it}.stop().") from None
+        if RECORD_NAME.fullmatch(str(name)) and (home() / "runs" / str(name)).is_dir():
+            RunDirectory(home() / "runs" / str(name)).read()  # which says what is left of it
         raise
 
 

@@ -164,6 +164,21 @@ def check_goes_on(directory: RunDirectory, config: RunConfig) -> None:
         raise InvalidInput(f"{name} would finish at once: it {why}. Give another one, or none: {again}.")
 
 
+def check_has_code(directory: RunDirectory, config: RunConfig, *, but: Collection[str] = ()) -> None:
+    """Raises InvalidInput where a file of code that was typed in a cell for a run is gone, `but` for those given now.
+    """
+    typed = {**directory.read().get("code", {}), "algorithm": bool(config.own_algorithm)}
+    name, anew = directory.name, "Put it back, or launch a new run from its weights:"
+    remedies = {"environment": f"{anew} wb.launch(YourEnvironment, checkpoint={name!r})",
+                "network": f"{anew} wb.launch(..., network=your_network, checkpoint={name!r})",
+                "algorithm": f"Give it again: wb.resume({name!r}, algorithm={config.algorithm})"}
+    for kind, remedy in remedies.items():
+        if typed.get(kind) and f"{kind}.pkl" not in but and not (directory.code / f"{kind}.pkl").exists():
+            copied = f", or copy the folder code of {config.storage}/{name} there" if config.storage else ""
+            raise InvalidInput(f"the {kind} of {name}, {getattr(config, kind)}, is code of its user's own, which is "
+                               f"not in {directory.code} any more. {remedy}{copied}.")
+
+
 def with_changes(config: RunConfig, changes: dict[str, Any]) -> RunConfig:
     """The configuration with changes of live fields and of `actors`. Raises UnknownName, NotLive, OutOfBounds."""
     live = {key: value for key, value in changes.items() if key != "actors"}

@@ -16,7 +16,7 @@ from workbench.errors import InvalidInput
 from workbench.rundir import OfRun, RunDirectory, around, lock, sealed
 from workbench.rundir.files import check_unlinked
 from workbench.running import waiting
-from workbench.running.connection import Control, checked, stored_status
+from workbench.running.connection import Control, checked, lost_history, stored_status
 from workbench.running.progress import notify
 from workbench.tables import named
 
@@ -93,13 +93,22 @@ def _newest_or_first(run: RunDirectory) -> Checkpoint:
 def newest_checkpoint(directory: RunDirectory) -> Checkpoint:
     """A run's newest good checkpoint; its replay is not checked. Raises InvalidInput."""
     newest, problems = checkpoints.newest_good(directory.checkpoints, replay=False)
+    for problem in problems if newest else ():
+        notify(f"Passed over: {problem}")
     if newest is None:
         error = directory.read().get("error")
         first_line = error["message"].strip().partition("\n")[0] if error else ""
-        why = f"It failed: {error['type']}: {first_line}" if error else ""
+        why = f"It failed: {error['type']}: {first_line}".rstrip() if error else ""
         kept = directory.config().storage
-        copied = f"wb.resume({directory.name!r}) brings what its copy in {kept} has." if kept and problems else ""
-        raise InvalidInput(" ".join([f"{directory.name} has no good checkpoint yet.", *problems, why, copied]).strip())
+        gone = not problems and (lost_history(directory) or stored_status(directory).updates > 0)
+        lacks = f"any more: there is nothing in {directory.checkpoints}" if gone else "yet"
+        remedy = ""
+        if kept and (problems or gone):
+            remedy = f"wb.resume({directory.name!r}) brings what its copy in {kept} has."
+        elif gone:
+            remedy = "Put one back, or launch a new run."
+        raise InvalidInput(" ".join(filter(None, [
+            f"{directory.name} has no good checkpoint {lacks}.", *problems, why, remedy])))
     return newest
 
 

@@ -8,11 +8,10 @@ from __future__ import annotations
 
 import threading
 import time
-from contextlib import suppress
 from dataclasses import replace
 from typing import Any
 
-from workbench import checkpoints, rundir
+from workbench import checkpoints
 from workbench.config import RunConfig
 from workbench.errors import AccessDenied, ConnectionLost, RunNotAlive, StorageFailed, WorkbenchError
 from workbench.metrics import MetricsReader, Progress
@@ -124,9 +123,9 @@ def stored_status(directory: RunDirectory) -> RunStatus:
     lived = not owner and lock.is_alive(directory)  # before run.json, which a supervisor writes before it goes
     record = directory.read()
     try:
-        stored = MetricsReader(directory.metrics).status()
-    except WorkbenchError as damage:  # which must not hide the run's state
-        stored = ({"warning": str(damage)}, time.time())
+        stored, damage = MetricsReader(directory.metrics).status(), ""
+    except WorkbenchError as unread:  # which must not hide the run's state
+        stored, damage = None, str(unread)
     row, stored_at = stored or ({}, record.get("created", time.time()))
     state, error = record["state"], record.get("error")
     status = RunStatus.from_json(
@@ -149,13 +148,27 @@ def stored_status(directory: RunDirectory) -> RunStatus:
             state = status.state
     elif state == "stopped" and not row and not record.get("lives"):
         corrections["reason"] = f"not started yet. wb.resume({directory.name!r}) starts it."
+    if not lives and lost_history(directory):
+        damage = f"its history is gone: there is no {directory.metrics}. {_resuming_without(directory.name, record)}"
+    if damage:
+        corrections |= {**_of_last_checkpoint(directory, status), "warning": damage}
     status = replace(status, state=state, **corrections)
     old = state in (*ENDED, "dead") or status.age_s > _STALE_S
     return replace(status.standing_still(), eta_s=None) if old else status
 
 
+def lost_history(directory: RunDirectory) -> bool:
+    """Whether there is no history of a run that has been started."""
+    return not directory.metrics.exists() and bool(directory.read().get("lives"))
+
+
+def _resuming_without(name: str, record: dict[str, Any]) -> str:
+    kept = record["config"].get("storage")
+    return f"wb.resume({name!r}) {f'brings that of its copy in {kept}' if kept else 'goes on without it'}."
+
+
 def _of_last_checkpoint(directory: RunDirectory, status: RunStatus) -> dict[str, Any]:
-    """The counters of a dead run's newest checkpoint where the last status, up to a second older, is behind it."""
+    """The counters of a run's newest checkpoint where the last status, of a second before or lost, is behind it."""
     newest = checkpoints.newest(directory.checkpoints)
     if newest is None or newest.frames <= status.frames:
         return {}
@@ -198,8 +211,9 @@ def _dead(directory: RunDirectory) -> str:
 
 def checked(directory: RunDirectory) -> RunDirectory:
     """The same directory. Raises RunNotFound if the run in it was deleted, also where another one has its name."""
-    if not directory.record.exists():
-        raise rundir.gone(directory.path)
-    with suppress(StorageFailed):  # a damaged record does not say which run it is of
+    try:
         directory.read()
+    except StorageFailed:  # a damaged record does not say which run it is of
+        if not directory.record.exists():
+            raise
     return directory

@@ -21,7 +21,7 @@ from workbench.metrics.status_facts import exact
 from workbench.replay import demonstration_file
 from workbench.rundir import RunDirectory, sealed
 from workbench.running import waiting
-from workbench.running.checking import moved_to, with_algorithm, with_opponent
+from workbench.running.checking import check_has_code, moved_to, with_algorithm, with_opponent
 from workbench.running.choosing import chosen_checkpoint, newest_checkpoint, run_and_checkpoint
 from workbench.running.connection import Control, stored_status
 from workbench.running.starting import check_name, created, new_record
@@ -58,6 +58,7 @@ def forked(
     config = moved_to(_with_own_opponent(changed, before, run.directory), launcher, address)
     code = sealed.every(run.directory.code, config, address=address, trust_code=sealed.TRUST.check(trust_code),
                         but=mended) | mended
+    check_has_code(run.directory, config, but=mended)
     launchers.checked(place, config)
     _check_target(config, source)
     if replay and not source.has_replay:

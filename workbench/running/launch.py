@@ -24,6 +24,7 @@ from workbench.running import demonstrating, remote, waiting
 from workbench.running.checking import (
     Factory,
     check_goes_on,
+    check_has_code,
     check_parent,
     checked_config,
     moved_to,
@@ -223,10 +224,7 @@ def _checked_to_go_on(
     moved, mended = (moved, {}) if algorithm is None else with_algorithm(moved, algorithm, changes)
     config = with_changes(moved, moved.ending_warm_up(changes, stored_status(directory).updates))
     check_goes_on(directory, config)
-    if config.own_algorithm and not mended and not (directory.code / "algorithm.pkl").exists():
-        raise InvalidInput(f"{directory.name} learns by a class of its user's own, {config.algorithm}, which is not in "
-                           f"{directory.code} any more. Give it again: wb.resume({directory.name!r}, "
-                           f"algorithm={config.algorithm}){_or_from(directory, config)}.")
+    check_has_code(directory, config, but=mended)
     if directory.metrics.exists():
         _check_history(directory, config)
     trust_code = sealed.TRUST.check(trust_code)
@@ -254,11 +252,6 @@ def _checked_to_go_on(
         )
 
     return prepare
-
-
-def _or_from(directory: RunDirectory, config: RunConfig) -> str:
-    """Where a copy of the run's code lies, as the end of a sentence; "" without one."""
-    return f", or copy the folder code of {config.storage}/{directory.name} there" if config.storage else ""
 
 
 def _check_history(directory: RunDirectory, config: RunConfig) -> None:

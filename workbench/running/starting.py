@@ -6,7 +6,7 @@ import platform
 import re
 import time
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from itertools import count
 from pathlib import Path
 from typing import Any
@@ -32,11 +32,12 @@ from workbench.errors import (
     WaitTimeout,
 )
 from workbench.launchers.contract import Launched, Launcher
+from workbench.metrics import MetricsWriter
 from workbench.metrics.status import RunStatus
 from workbench.rundir import ENDED, Parent, RunDirectory, lock
 from workbench.rundir.record_folder import RECORD_NAME
 from workbench.running import machine_info, waiting
-from workbench.running.connection import Control, stored_status
+from workbench.running.connection import Control, lost_history, stored_status
 from workbench.running.progress import notify
 
 _PACKAGES = ("rl-workbench", "torch", "gymnasium")  # whose versions run.json has
@@ -121,25 +122,24 @@ def catch_up(directory: RunDirectory, config: RunConfig) -> None:
             continue
         if said := storage.catch_up(directory):
             notify(said)
-        elif (_lost_history(directory) or _lost_checkpoints(directory)) and not storage.has(directory.name):
+        elif (lost_history(directory) or _lost_checkpoints(directory)) and not storage.has(directory.name):
             away.append(f"There is nothing of it in {place}: is that what was mounted there?")
-    lost_history = _lost_history(directory)
-    if away and (lost_history or _lost_checkpoints(directory)):
+    without_history = lost_history(directory)
+    if away and (without_history or _lost_checkpoints(directory)):
         lacks, other = (("history here and would begin an empty one", f"fork it: wb.attach({directory.name!r}).fork()")
-                        if lost_history else ("checkpoint here and would begin at 0 frames", "launch a new run"))
+                        if without_history else ("checkpoint here and would begin at 0 frames", "launch a new run"))
         raise StorageFailed(f"{directory.name} has no {lacks}, and its copy cannot be asked for one. {away[-1]} Resume "
                             f"it once that is mended, or {other}.")
     for why in away:
         notify(f"{directory.name} goes on without its copy: {why}")
-    if lost_history:
+    if without_history:
         if not checkpoints.every(directory.checkpoints):
             raise StorageFailed(f"{directory.name} has neither a checkpoint nor a history in {directory.path}, and "
                                 "would begin anew. Put one back, or launch a new run.")
-        notify(f"{directory.name} has lost its history: there is no {directory.metrics}. It goes on with an empty one.")
-
-
-def _lost_history(directory: RunDirectory) -> bool:
-    return not directory.metrics.exists() and bool(directory.read().get("lives"))
+        said = f"{directory.name} has lost its history: there is no {directory.metrics}. It goes on with an empty one."
+        with closing(MetricsWriter(directory.metrics)) as writer:
+            writer.event("error", said)
+        notify(said)
 
 
 def _lost_checkpoints(directory: RunDirectory) -> bool:

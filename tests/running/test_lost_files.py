@@ -1,0 +1,98 @@
+"""A run that has lost a file says so wherever it is looked at, with what to do."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import workbench as wb
+from tests.widgets import recorded
+from workbench import checkpoints, rundir
+from workbench.errors import InvalidInput, RunNotFound, StorageFailed
+from workbench.rundir import RunDirectory
+from workbench.running.checking import check_has_code
+
+
+@pytest.fixture
+def run(home: Path) -> RunDirectory:
+    """A run that has been stopped, with two checkpoints."""
+    run = recorded.vtrace("lost")
+    meta = {"steps": 500, "updates": 125, "time_s": 61.0, "config": run.read()["config"]}
+    for frames in (1000, 2000):
+        checkpoints.write(run.checkpoints, frames=frames, groups={"model": {}}, meta=meta, requested=False)
+    run.write(state="stopped", lives=1)
+    return run
+
+
+def test_a_lost_history_is_told_with_the_counters_of_the_last_checkpoint(run: RunDirectory) -> None:
+    for journal in run.path.glob("metrics.sqlite*"):
+        journal.unlink()
+    said = f"its history is gone: there is no {run.metrics}. wb.resume('lost') goes on without it."
+    status = wb.attach("lost").status
+    assert (status.frames, status.updates, status.warning) == (2000, 125, said)
+    assert repr(wb.attach("lost")).startswith(f"Run(lost: stopped, 2,000 frames: {said}"[:60])
+    assert wb.runs()["lost"].frames == 2000
+    run.write(config={**run.read()["config"], "storage": "file:///kept"})
+    assert wb.attach("lost").status.warning.endswith("wb.resume('lost') brings that of its copy in file:///kept.")
+
+
+def test_a_damaged_history_is_told_with_the_counters_of_the_last_checkpoint(run: RunDirectory) -> None:
+    for journal in run.path.glob("metrics.sqlite-*"):
+        journal.unlink()
+    run.metrics.write_bytes(b"no database" * 1000)
+    status = wb.attach("lost").status
+    assert status.frames == 2000 and "move it away" in status.warning and "move it away" in repr(wb.attach("lost"))
+
+
+def test_lost_checkpoints_are_told_with_their_copy(run: RunDirectory) -> None:
+    shutil.rmtree(run.checkpoints)
+    run.checkpoints.mkdir()
+    with pytest.raises(InvalidInput, match=r"checkpoint any more: there is nothing in .*Put one back, or launch"):
+        wb.evaluate("lost")
+    run.write(config={**run.read()["config"], "storage": "file:///kept"})
+    with pytest.raises(InvalidInput, match=r"any more.*wb.resume\('lost'\) brings what its copy in file:///kept has"):
+        wb.attach("lost").fork()
+
+
+def test_a_torn_checkpoint_is_said_to_be_passed_over(run: RunDirectory, capsys: pytest.CaptureFixture[str]) -> None:
+    newest = checkpoints.every(run.checkpoints)[-1].path / "model.safetensors"
+    os.truncate(newest, newest.stat().st_size - 1)
+    with pytest.raises(Exception):  # noqa: B017  # it holds no network
+        wb.evaluate("lost")
+    said = capsys.readouterr().out
+    assert said.startswith(f"Passed over: {newest} is torn") and "Taking the last checkpoint of lost, at 1,000" in said
+
+
+@pytest.mark.parametrize("harm", [Path.unlink, lambda path: path.write_text('{"state": "sto')])
+def test_a_run_without_its_record_is_listed_as_damaged_and_says_how_to_go_on(run: RunDirectory, harm: Any) -> None:
+    harm(run.record)
+    (row,) = wb.runs()
+    newest = run.checkpoints / "000000002000"
+    remedy = rf"Put back a copy of it\. .*wb\.resume\(URL\).*wb\.launch\(\.\.\., checkpoint='{newest}'\)"
+    assert (row.name, row.state) == ("lost", "damaged") and "Put back a copy of it" in row.problem
+    with pytest.raises(StorageFailed, match=remedy):
+        wb.attach("lost").status  # noqa: B018
+    shutil.rmtree(run.checkpoints)
+    if not run.record.exists():
+        with pytest.raises(RunNotFound, match="is not a run: it has no run.json"):
+            wb.attach("lost")
+        assert list(wb.runs()) == []
+
+
+@pytest.mark.parametrize(("kind", "remedy"), [
+    ("environment", r"wb\.launch\(YourEnvironment, checkpoint='lost'\)"),
+    ("network", r"wb\.launch\(\.\.\., network=your_network, checkpoint='lost'\)")])
+def test_lost_code_is_told_before_anything_is_started(run: RunDirectory, kind: str, remedy: str) -> None:
+    run.write(code={"environment": False, "network": False, "algorithm": False, kind: True})
+    before = run.read()
+    for go_on in (lambda: wb.resume("lost", total_frames=10**9), lambda: wb.attach("lost").fork()):
+        with pytest.raises(InvalidInput, match=rf"the {kind} of lost, .* which is not in .*code any more\. .*{remedy}"):
+            go_on()
+    assert run.read() == before and [one.name for one in rundir.every()] == ["lost"]
+    check_has_code(run, run.config(), but=[f"{kind}.pkl"])
+    with pytest.raises(InvalidInput, match="or copy the folder code of file:///kept/lost there"):
+        check_has_code(run, run.config().replaced(storage="file:///kept"))
