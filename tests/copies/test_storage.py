@@ -898,6 +898,8 @@ def test_trackers_get_the_whole_history_where_the_one_before_is_lost(url: str, h
     restored_run.restored("pong", tmp_path / "drive")
     place = rundir.read_record(run.trackers / "wandb.json")
     assert place["identity"] == "pong-1" and not place.get("rows") and place["sent"] > 100_000
+    (kept,) = run.path.glob("damaged-metrics.sqlite-*")  # the next copy takes its place there
+    assert kept.read_bytes() == b"torn"
 
 
 def test_a_copy_comes_back_while_it_is_written(

@@ -225,7 +225,8 @@ def test_a_sweep_stops_when_its_machine_is_taken_back_and_its_trials_stay_open(m
     def take_back(run: RunDirectory, *_: Any, **__: Any) -> None:
         commit(run, 5000, state="stopped", rows=range(100, 5001, 100))
         writer = MetricsWriter(run.metrics)
-        writer.status({**recorded.STATUS, "state": "stopped", "reason": "gcp takes this spot machine back in 30 s: so"})
+        why = {"state": "stopped", "reason": "gcp takes this spot machine back in 30 s: so"}
+        writer.status({**recorded.STATUS, **why, "frames": 5000})
         writer.close()
         run.write(state="stopped", ended_by="notice")
 

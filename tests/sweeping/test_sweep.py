@@ -6,7 +6,9 @@ import os
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -22,7 +24,7 @@ from workbench.config import hardware
 from workbench.errors import InvalidInput, RunAlive, RunFailed, RunNotAlive
 from workbench.rundir import lock
 from workbench.sweeping import study as sweep_study
-from workbench.sweeping.sweep_folder import SweepFolder
+from workbench.sweeping.sweep_folder import SweepFolder, is_at_rest
 
 optuna = pytest.importorskip("optuna")
 
@@ -150,6 +152,23 @@ def test_a_sweep_that_ends_during_a_look_is_not_over_with_trials_under_way(
         status = survivor.status
     assert (status.state, status.running) == ("running", 3)
     assert (survivor.status.state, survivor.status.running) == ("finished", 0)
+
+
+def test_a_sweep_that_has_ended_is_not_taken_for_a_live_one(survivor: wb.Sweep) -> None:
+    """Its process says that it has ended a moment before it is gone."""
+    folder = SweepFolder(survivor.path)
+    with ThreadPoolExecutor(1) as pool:
+        with lock.held(folder.lock, wait_s=1):
+            rests = pool.submit(is_at_rest, folder)
+            time.sleep(0.3)
+            assert not rests.done()
+            folder.write(state="running")
+            assert not rests.result(5)
+            folder.write(state="finished")
+            rests = pool.submit(is_at_rest, folder)
+            time.sleep(0.3)
+            assert not rests.done()
+        assert rests.result(5)
 
 
 @pytest.mark.full

@@ -23,6 +23,7 @@ from workbench.launchers.local import LocalLauncher
 from workbench.metrics import MetricsReader, MetricsWriter, Progress
 from workbench.rundir import RunDirectory, lock
 from workbench.running import starting
+from workbench.running.connection import stored_status
 from workbench.running.handle import Run
 from workbench.sweeping import kept_run, population, process, sweeper
 from workbench.sweeping import study as sweep_study
@@ -179,6 +180,27 @@ def test_what_is_left_of_a_run_without_its_record_stays() -> None:
     Sweeper(sweep).run()
     assert states(sweep) == [("failed", DELETED)]
     checkpoint.verify()
+
+
+@pytest.mark.parametrize("more", [{}, PBT])
+def test_a_run_that_was_stopped_as_it_reached_its_end_has_finished(
+    monkeypatch: pytest.MonkeyPatch, more: dict[str, Any]
+) -> None:
+    sweep = swept(**more)
+
+    def stopped_at_the_end(run: RunDirectory, place: Any = None, total_frames: int = FRAMES) -> None:
+        assert run.read()["state"] != "stopped" or stored_status(run).frames < total_frames, "it would finish at once"
+        commit(run, total_frames, state="stopped", rows=range(100, total_frames + 1, 100))
+        run.write(state="stopped")
+
+    monkeypatch.setattr(kept_run, "go_on", stopped_at_the_end)
+    monkeypatch.setattr(population, "forked", forked)
+    monkeypatch.setattr(checkpoints, "every", every)
+    for _ in range(2):  # the second finds the run of the first
+        (Population if more else Sweeper)(sweep).run()
+    found = states(sweep)
+    assert [state for state, _ in found].count("finished") == more.get("members", 1)
+    assert not any("by hand" in note or state == "failed" for state, note in found), "others were replaced"
 
 
 def test_a_run_that_is_deleted_while_it_is_to_stop_counts_as_deleted() -> None:

@@ -24,7 +24,7 @@ from workbench.copies.run_copy import (
     with_best,
 )
 from workbench.errors import CheckpointCorrupt, InvalidInput, RunNotFound, StorageFailed
-from workbench.metrics import MetricsWriter, check_whole
+from workbench.metrics import MetricsReader, MetricsWriter, check_whole
 from workbench.rundir import RunDirectory, files, lock, sealed
 
 _ROWS_SINCE = 1_000_000  # that a tracker was given after a copy: more than one has of a life; their numbers must grow
@@ -113,19 +113,27 @@ def _absolute(folder: str | Path) -> Path:
 def _restore_metrics(source: Path, target: Path) -> bool:
     """Copy the history, and return whether it is there; where there is none that is whole, a line says so.
 
-    Raises StorageFailed where it cannot be copied now: the next copy of the run would take its place.
+    A damaged one is put aside here, since the next copy of the run will take its place there.
+
+    Raises StorageFailed where it cannot be copied now.
     """
     try:
         rundir.write_atomically(target, files.content(source, largest=_LARGEST_HISTORY))
-        check_whole(target)
-        return True
     except OSError as error:
         target.unlink(missing_ok=True)
         if error.errno in _PASSING:
             raise StorageFailed(f"the history {source} cannot be copied here: {error.strerror}. Mend that, and call "
                                 "again.") from None
-        print(f"The history so far is lost: {source.name} of the copy could not be copied whole.")
+        print(f"The history so far is lost: {source.name} of the copy could not be copied.")
         return False
+    try:
+        check_whole(target)
+    except StorageFailed as error:
+        why = str(error).partition(": ")[2].partition(". ")[0]
+        print(f"The history so far is lost: {source.name} of the copy is damaged ({why}). It is kept in the run's "
+              f"folder here, as {_put_aside(target)}.")
+        return False
+    return True
 
 
 def _restore_tracked(source: RunDirectory, run: RunDirectory) -> None:
@@ -157,7 +165,9 @@ def _bring_history(run: RunDirectory, copied_run: RunDirectory, there: str) -> s
     _restore_tracked(copied_run, run)
     if not is_there:
         return ""
-    said = f"{run.name} has lost its history, {run.metrics.name}: that of its copy in {there} was brought."
+    stored = MetricsReader(run.metrics).status()
+    end = f", which ends at {int(stored[0]['frames']):,} frames" if stored and "frames" in stored[0] else ""
+    said = f"{run.name} has lost its history, {run.metrics.name}: that of its copy in {there} was brought{end}."
     with closing(MetricsWriter(run.metrics)) as writer:
         writer.event("error", said)
     return said
@@ -226,10 +236,12 @@ def _is_whole(place: Path) -> bool:
     return False
 
 
-def _put_aside(place: Path) -> None:
-    """Rename what is in the way of a checkpoint, so that it is none any more, and stays for a person to inspect."""
+def _put_aside(place: Path) -> str:
+    """Rename what is in the way, so that it stays for a person to inspect. Returns its new name."""
+    new = place.with_name(f"damaged-{place.name}-{secrets.token_hex(4)}")
     if os.path.lexists(place):
         try:
-            place.rename(place.with_name(f"damaged-{place.name}-{secrets.token_hex(4)}"))
+            place.rename(new)
         except OSError as error:
             raise StorageFailed(f"cannot rename {place}: {error.strerror}. Move it away.") from None
+    return new.name

@@ -25,7 +25,7 @@ from workbench.sweeping import study
 from workbench.sweeping.objective import MARKS, MetricCurve
 from workbench.sweeping.space import Entry, Space, Span, from_json
 from workbench.sweeping.sweeper import PERIOD_S, Sweeper, say
-from workbench.sweeping.trial import DELETED, WatchedTrial
+from workbench.sweeping.trial import DELETED, WatchedTrial, has_trained
 
 GENERATIONS = (3, 9, 27)  # divisors of a run's 27 marks
 LEAST_MEMBERS = 2
@@ -163,7 +163,7 @@ class Population(Sweeper):
             status = stored_status(member.run)
         except RunNotFound:
             return False
-        return status.state == "finished" and status.frames >= self._end(generation) and not lock.is_alive(member.run)
+        return has_trained(status, self._end(generation)) and not lock.is_alive(member.run)
 
     def _train(self, members: Sequence[_Member], waiting: list[_Member], generation: int) -> list[_Member]:
         """Train the waiting members to the end of the generation, and return the remaining members."""
@@ -194,9 +194,8 @@ class Population(Sweeper):
         member.watched.end = self._end(generation)
         try:
             status = stored_status(member.run)
-            if member.watched.verdict or status.state in ("starting", "training", "paused", "dead") or (
-                status.state == "finished" and status.frames >= member.watched.end
-            ):
+            if (member.watched.verdict or status.state in ("starting", "training", "paused", "dead")
+                    or has_trained(status, member.watched.end)):
                 return True
             member.watched.begin(total_frames=member.watched.end)
         except study.refusals():

@@ -8,12 +8,12 @@ from typing import Any
 from workbench.config import RunConfig, chosen, hardware
 from workbench.config.few_updates import few_updates
 from workbench.config.settings import Setting
-from workbench.errors import InvalidInput, OutOfBounds, RunExists, RunFailed, WaitTimeout
+from workbench.errors import InvalidInput, OutOfBounds, RunAlive, RunExists, RunFailed, WaitTimeout
 from workbench.launchers.local import LocalProcess
-from workbench.rundir import lock
+from workbench.rundir import ENDED, lock
 from workbench.running.progress import notify
 from workbench.sweeping.space import Space, ends
-from workbench.sweeping.sweep_folder import SweepFolder
+from workbench.sweeping.sweep_folder import SweepFolder, is_at_rest
 
 MOST_TRIALS = 5_000
 
@@ -69,12 +69,14 @@ def warm_up_warning(config: RunConfig, space: Space) -> str:
 def begin(folder: SweepFolder, **changes: Any) -> None:
     """Start the sweep's process, detached, and wait until it has begun. Does nothing if the sweep has a process.
 
-    Raises RunExists if another process is starting it, RunFailed, WaitTimeout.
+    Raises RunExists if another process is starting it, RunAlive, RunFailed, WaitTimeout.
     """
     with lock.held(folder.start_lock, wait_s=lock.LOOK_S) as acquired:
         if not acquired:
             raise RunExists(f"{folder.name} is being started by somebody else. wb.attach_sweep({folder.name!r}).")
-        if lock.is_held(folder.lock):
+        if not is_at_rest(folder):
+            if folder.read()["state"] in ENDED:
+                raise RunAlive(f"{folder.name} has ended, and its process has not gone yet. Try again in a moment.")
             return
         folder.order_to_stop.unlink(missing_ok=True)
         lives = folder.read().get("lives", 0) + 1

@@ -7,6 +7,7 @@ trial), `code/` (code typed in a cell, as a run has it), `sweep.log`, two locks,
 from __future__ import annotations
 
 import re
+import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -28,6 +29,7 @@ _FIELDS: dict[str, tuple[type, ...]] = {  # of sweep.json, all required, with th
 }  # fmt: skip
 _ALSO: dict[str, tuple[type, ...]] = {  # of some sweeps
     "members": (int,), "generations": (int,), "pruner": (str,), "preset": (str, NoneType), "reason": (str,)}
+_END_S = 10.0  # for the process of a sweep that has ended to be gone
 
 
 @dataclass(frozen=True)
@@ -165,7 +167,7 @@ def delete(folder: SweepFolder, *, runs: bool) -> Path:
     """
     folder.read()
     with lock.held(folder.start_lock, wait_s=lock.LOOK_S) as acquired:  # prevents a start meanwhile
-        if not acquired or lock.is_held(folder.lock):
+        if not acquired or not is_at_rest(folder):
             raise RunAlive(f"{folder.name} was not deleted: it goes on. Stop it first: "
                            f"wb.attach_sweep({folder.name!r}).stop().")
         own_runs = runs_of(folder) if runs else []
@@ -176,6 +178,16 @@ def delete(folder: SweepFolder, *, runs: bool) -> Path:
         for run in own_runs:
             deletion.delete(run)
         return deletion.moved(folder.path, rundir.trash())
+
+
+def is_at_rest(folder: SweepFolder) -> bool:
+    """Whether a sweep has no process. One that has just ended is waited for until its process is gone."""
+    deadline = time.monotonic() + _END_S
+    while lock.is_held(folder.lock):
+        if folder.read()["state"] not in rundir.ENDED or time.monotonic() > deadline:
+            return False
+        time.sleep(0.05)
+    return True
 
 
 def runs_of(folder: SweepFolder) -> list[RunDirectory]:

@@ -33,6 +33,11 @@ UNREADABLE_S = 600.0  # a trial fails when its run's files are unreadable for lo
 _ASK_AGAIN_S = 5.0  # between requests to stop
 
 
+def has_trained(status: RunStatus, frames: int) -> bool:
+    """Whether a run has ended with so many frames, also if it was stopped in the moment in which it reached them."""
+    return status.state in ("finished", "stopped") and status.frames >= frames
+
+
 class WatchedTrial:
     """A trial and its run.
 
@@ -71,7 +76,8 @@ class WatchedTrial:
 
     def take_over(self) -> None:
         """Go on with its run if it ended while unwatched. Raises WorkbenchError."""
-        if not self.verdict and stored_status(self.run).state in ("stopped", "stopping"):
+        status = stored_status(self.run)
+        if not self.verdict and status.state in ("stopped", "stopping") and not has_trained(status, self.end):
             self.begin()
 
     def begin(self, **changes: Any) -> None:
@@ -87,12 +93,12 @@ class WatchedTrial:
             self._note_waits()
             self._unreadable_since = None
             return bool(self.verdict) and self._ended(status)
-        except RunNotFound:
+        except (RunNotFound, StorageFailed) as error:
+            if isinstance(error, StorageFailed) and self.run.record.exists():
+                return self._give_up(error)
             self._decide("failed", DELETED)
             self._count(None)
             return True
-        except StorageFailed as error:
-            return self._give_up(error)
         except WorkbenchError as error:
             self._decide("failed", str(error))
             return False
@@ -136,8 +142,8 @@ class WatchedTrial:
 
     def _judge(self, status: RunStatus) -> None:
         """Report new values to the study, and decide the verdict if it is clear."""
-        alive = lock.is_alive(self.run)
-        if status.state == "finished" and alive:
+        alive, through = lock.is_alive(self.run), has_trained(status, self._total)
+        if (status.state == "finished" or through) and alive:
             return  # its last rows may not be on disk yet
         self._curve.follow()
         if status.state == "finished" and not status.frames and self._curve.covered:
@@ -145,7 +151,7 @@ class WatchedTrial:
         frames = status.frames if self._curve.covered is None or not alive else min(status.frames, self._curve.covered)
         if status.state == "failed":
             self._decide("failed", status.error or status.reason)
-        elif status.state == "finished" and status.frames >= self._total:
+        elif through:
             self._report(MARKS - 1)
             self._finish()
         elif status.state == "finished" and status.frames < self.end:
@@ -154,7 +160,7 @@ class WatchedTrial:
             self._decide("pruned", f"worse than others at {self._marks * self._total // MARKS:,} frames")
         elif status.state == "paused" and NOT_FINITE in (why := self.run.read().get("paused") or ""):
             self._decide("pruned", f"diverged: {why}")
-        elif status.state == "stopped":
+        elif status.state == "stopped" and not has_trained(status, self.end):
             self._note_stop(status)
 
     def _note_stop(self, status: RunStatus) -> None:
