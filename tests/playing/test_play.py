@@ -208,7 +208,7 @@ def test_what_an_environment_raises_is_told_and_the_episode_before_it_kept(tmp_p
         assert game.step([np.float32(0.5), np.int64(1)]).observation.tolist() == [1.5, 3.0]
         with pytest.raises(EnvironmentFailed, match="it broke"):
             game.step([0, -2], own_units=True)
-        assert game.moment.over == "failed"
+        assert game.moment.over == "failed" and game.moment.failure.endswith("raised RuntimeError in step: it broke")
         with pytest.raises(InvalidInput, match="over"):
             game.step([0, 0])
         played = game.stop()

@@ -14,6 +14,7 @@
  * @property {string} by
  * @property {number} by_person
  * @property {string} over
+ * @property {string} failure  what the environment said, where it failed
  * @property {{kind: string, scores: number[], action: number | number[], value: number} | null} advice
  * @property {number[] | null} observation
  * @property {string} playing

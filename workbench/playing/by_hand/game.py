@@ -71,6 +71,7 @@ class Moment:
         action, by: the last action and who chose it ("person" or "agent"); None and "" before the first.
         by_person: number of steps that the person chose.
         over: "terminated", "truncated", "failed" (an error of the environment), or "" during the episode.
+        failure: the first line of that error, or "".
         playing: who has the controls; running: whether time passes by itself; turns: only when the agent plays.
         rate: steps per second at which time passes.
         kept: folder of the rollout, once the episode is stored.
@@ -90,6 +91,7 @@ class Moment:
     by: str
     by_person: int
     over: str
+    failure: str
     advice: Advice | None
     playing: str
     running: bool

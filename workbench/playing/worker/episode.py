@@ -219,7 +219,8 @@ class WorkerEpisode:
             "reward": self._reward, "episode_return": self._return,
             "score": self._last_score if spec.scored else None,
             "episode_score": self._score if spec.scored else None, "action": self._last[0], "by": self._last[1],
-            "over": self.over, "by_person": self.by_person, "advice": self._advice(), "observation": self._drawn(),
+            "over": self.over, "failure": self.failed.partition("\n")[0], "by_person": self.by_person,
+            "advice": self._advice(), "observation": self._drawn(),
         }
 
     @property

@@ -1102,7 +1102,7 @@ var Game = class {
     if (speed) this.speed.value = String(speed);
     this.buttons.keep.disabled = !state.step;
     const kept = state.kept && (state.over || state.kept !== before?.kept) ? `Kept: wb.rollout("${state.kept}")` : "";
-    if (state.over) this.#say(`The episode is over (${state.over}) with a return of ${number(state.episode_return)}, by you ${state.by_person} of ${state.step} steps. ${kept} Backspace begins another one.`);
+    if (state.over) this.#say(`The episode is over (${why(state)}) with a return of ${number(state.episode_return)}, by you ${state.by_person} of ${state.step} steps. ${kept} Backspace begins another one.`);
     else if (kept) this.#say(kept);
     else if (before && (before.step !== state.step || before.running !== state.running)) this.#say("");
     this.draw();
@@ -1142,7 +1142,10 @@ var Game = class {
       this.state
     ), held = this.held.keys;
     if (over) {
-      if (!repeated) this.#say(`The episode is over (${over}). Backspace begins another one.`);
+      if (!repeated) this.#say(`The episode is over (${why(
+        /** @type {State} */
+        this.state
+      )}). Backspace begins another one.`);
     } else if (!turns) {
       if (!repeated) this.#tell({ type: "keys", held, begin: true });
     } else if (!repeated || this.#free()) {
@@ -1186,6 +1189,9 @@ var Game = class {
     this.note.setAttribute("role", problem ? "alert" : "status");
   }
 };
+function why({ over, failure }) {
+  return failure ? `${over}: ${failure}` : over;
+}
 var game_default = {
   /** @param {{model: any, el: HTMLElement}} given */
   render({ model, el }) {
