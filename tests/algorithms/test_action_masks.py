@@ -179,6 +179,12 @@ def test_a_mask_of_something_else_is_refused_in_words():
     class Wrong(Doors):
         observation_space = Dict(observation=Box(0, 1, (3,), np.float32), action_mask=MultiBinary(4))
 
+    class Chosen(Doors):
+        observation_space = Dict(observation=Box(0, 1, (3,), np.float32), action_mask=Discrete(5))
+
+    class Square(Doors):
+        observation_space = Dict(observation=Box(0, 1, (3,), np.float32), action_mask=MultiBinary((5, 1)))
+
     class Numbers(Doors):
         action_space = Box(-1, 1, (5,), np.float32)
 
@@ -187,6 +193,7 @@ def test_a_mask_of_something_else_is_refused_in_words():
 
     for each, told in ((Deeper, "'player/action_mask', and a mask of actions is a member of the outermost Dict"),
                        (Wrong, r"'action_mask' of shape \[4\], and no mask of its actions, which are one choice \(5\)"),
+                       (Chosen, "'action_mask' of choices, and no mask"), (Square, r"of shape \[5, 1\], and no mask"),
                        (Numbers, r"which are numbers \(5\)")):
         with pytest.raises(ShapeMismatch, match=told):
             make("doors", num_envs=2, seed=0, factory=each)

@@ -179,3 +179,7 @@ def test_the_returns_of_a_recording_that_was_cut_off_bootstrap_from_its_last_ste
 
 def test_a_mean_of_nothing_is_zero() -> None:
     assert float(targets.weighted_mean(torch.ones(2, 3), weights=torch.zeros(3))) == 0.0
+    values, weights = torch.tensor([[1.0, 2.0], [3.0, 4.0]]), torch.tensor([1.0, 3.0])
+    assert float(targets.weighted_mean(values, weights=weights)) == (1 + 3 + 3 * (2 + 4)) / 8
+    allowed = torch.tensor([[True, False], [True, True]])  # a step that a mask forbids counts nowhere
+    assert float(targets.weighted_mean(values, weights=weights * allowed)) == pytest.approx((1 + 3 + 3 * 4) / 5)

@@ -29,19 +29,20 @@ class BC(Algorithm):
         output, actions = self._after_burn_in(network, batch), batch.action[self.overlap : -1]
         logits, values = output.policy_logits[:-1].float(), output.value.float()
         log_probs = self.distribution.log_prob(logits, actions=actions)
-        surprise = -torch.where(is_never(log_probs), 0.0, log_probs)  # from what a mask forbids nothing is learnt
+        allowed = ~is_never(log_probs)  # from what a mask forbids nothing is learnt, and nothing is judged
+        surprise, weights = -torch.where(allowed, log_probs, 0.0), batch.weight * allowed
         errors = 0.5 * (self._returns(values.detach(), batch, config) - values[:-1]).square()
         entropy = targets.weighted_mean(self.distribution.entropy(logits), weights=batch.weight)
         terms = {
-            "policy_loss": targets.weighted_mean(surprise, weights=batch.weight),
+            "policy_loss": targets.weighted_mean(surprise, weights=weights),
             "baseline_loss": config.baseline_cost * targets.weighted_mean(errors, weights=batch.weight),
             "entropy_loss": -config.entropy_cost * entropy,
         }
         judged = self._judged(logits.detach(), actions)
-        scalars = {"entropy": entropy, **{kind: targets.weighted_mean(each, weights=batch.weight)
+        scalars = {"entropy": entropy, **{kind: targets.weighted_mean(each, weights=weights)
                                           for kind, each in judged.items()}}
         if len(batch.weight) > config.batch_size:  # the last ones are held out, see `DemonstrationsConfig`
-            held_out = (batch.weight == 0).float()
+            held_out = (batch.weight == 0).float() * allowed
             scalars["held_out_loss"] = targets.weighted_mean(surprise, weights=held_out)
             for kind, each in judged.items():
                 scalars[f"held_out_{kind}"] = targets.weighted_mean(each, weights=held_out)

@@ -9,13 +9,13 @@ from workbench.algorithms.advantages import generalised_advantages
 
 
 def weighted_mean(values: Tensor, *, weights: Tensor) -> Tensor:
-    """Σ w_b mean_t x_tb / Σ w_b, a scalar; 0 where all weights are 0.
+    """Σ w_tb x_tb / Σ w_tb, a scalar; 0 where all weights are 0.
 
     Args:
         values: x, [T, B].
-        weights: w, [B].
+        weights: w, [T, B], or [B] for all steps alike.
     """
-    return (values.mean(0) * weights).sum() / weights.sum().clamp(min=torch.finfo(values.dtype).tiny)
+    return (values * weights).sum() / weights.expand_as(values).sum().clamp(min=torch.finfo(values.dtype).tiny)
 
 
 @torch.no_grad()

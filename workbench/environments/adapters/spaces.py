@@ -274,13 +274,15 @@ def spec_of(name: str, layout: Layout, actions: ActionSpec, *, agents: int = 1) 
     other actions."""
     spec = EnvironmentSpec(name, layout.shape, layout.dtype, actions.encoded_size, actions=actions, parts=layout.parts,
                            agents=agents)
-    mask = next((part for part in layout.parts if part.name.rpartition("/")[2] == ACTION_MASK), None)
-    if mask is not None and mask.name != ACTION_MASK:
-        raise ShapeMismatch(f"{name} has an observation {mask.name!r}, and a mask of actions is a member of the "
+    mask = next((one for one in layout.members if one.part.name.rpartition("/")[2] == ACTION_MASK), None)
+    if mask is not None and mask.part.name != ACTION_MASK:
+        raise ShapeMismatch(f"{name} has an observation {mask.part.name!r}, and a mask of actions is a member of the "
                             "outermost Dict. Move it there, or give it another name.")
-    if mask is not None and spec.action_mask is None:
-        raise ShapeMismatch(f"{name} has an observation {ACTION_MASK!r} of shape {list(mask.shape)}, and no mask of "
-                            f"its actions, which are {ACTION_WORDS[actions.kind]} ({actions.encoded_size}). A mask has "
-                            "one axis, with an entry for each choice, 0 where it is not allowed, and actions are "
+    chooses = mask is not None and isinstance(mask.convert, _OneHot | _OneHots)
+    if mask is not None and (spec.action_mask is None or chooses):
+        what = "of choices" if chooses else f"of shape {list(mask.native_shape)}"
+        raise ShapeMismatch(f"{name} has an observation {ACTION_MASK!r} {what}, and no mask of its actions, which are "
+                            f"{ACTION_WORDS[actions.kind]} ({actions.encoded_size}). A mask is a MultiBinary or a Box "
+                            "of one axis, with an entry for each choice, above 0 where it is allowed, and actions are "
                             "Discrete or MultiDiscrete. Mend it, or give that observation another name.")
     return spec
