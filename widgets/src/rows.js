@@ -8,7 +8,7 @@ import { duration, number } from "./numbers.js";
 /** @typedef {{column: string, descending: boolean}} Sort */
 /** @typedef {{path: string, x: number, y: number}} Sparkline */
 
-const DESCENDING_FIRST = new Set(["number", "duration", "time", "sparkline"]);
+const DESCENDING_FIRST = new Set(["number", "sparkline"]);
 const words = new Intl.Collator("en", { numeric: true, sensitivity: "base" });  // pong-2 before pong-10
 
 /**
@@ -22,8 +22,6 @@ export function cellText(value, kind, now) {
   if (typeof value === "boolean") return value ? "yes" : "no";
   if (typeof value !== "number" || kind === "text") return String(value);
   if (kind === "ago") return `${duration(Math.max(0, now - value))} ago`;
-  if (kind === "duration") return duration(value);
-  if (kind === "time") return new Date(value * 1000).toLocaleString([], { dateStyle: "medium", timeStyle: "short" });
   return number(value);
 }
 

@@ -53,8 +53,6 @@ test("cells are formatted by their kind", () => {
   assert.equal(cellText(1250000, "number", 0), "1.25 M");
   assert.equal(cellText(100, "ago", 280), "3 min ago");
   assert.equal(cellText(300, "ago", 280), "0 s ago");
-  assert.equal(cellText(15000, "duration", 0), "4 h 10 min");
-  assert.match(cellText(1.7e9, "time", 0), /2023/);
   assert.equal(cellText("training", "state", 0), "training");
   assert.equal(cellText(true, "text", 0), "yes");
   assert.equal(cellText(null, "number", 0), "—");

@@ -176,13 +176,9 @@ def resume(
             raise InvalidInput(f"algorithm: {directory.name} runs on another machine. Resume it there with the class.")
         return _resumed_there(attach(name), launcher or address, {**changes}, trust_code=trust_code,
                               wait_s=ready_timeout_s if wait_ready else None, progress=progress)
-    directory.check_own()
     check_no_copy(directory)
-    moved = moved_to(directory.config(), launcher, address)
-    place, control = launchers.by_name(moved.launcher), Control(directory)
-    if directory.read()["state"] == "stopping":
-        waiting.until_ended(control, ready_timeout_s)
-    if answers(control):
+    control, place = Control(directory), launchers.by_name(moved_to(directory.config(), launcher, address).launcher)
+    if _lives(control, wait_s=ready_timeout_s):
         if algorithm is not None:
             raise InvalidInput(f"algorithm: {directory.name} is alive, and its class is replaced while it is stopped. "
                                f"Stop it first: wb.attach({directory.name!r}).stop().")
@@ -200,16 +196,20 @@ def begun_again(directory: RunDirectory, place: Launcher, **changes: Any) -> Lau
 
     Returns None for a live run, which only gets `changes`. Raises what `resume` raises before it waits.
     """
-    directory.check_own()
-    control = Control(directory)
-    if directory.read()["state"] == "stopping":
-        waiting.until_ended(control, REPLAY_S)
-    if answers(control):
+    if _lives(Control(directory), wait_s=REPLAY_S):
         _changed(Run(directory), changes)
         return None
     prepare = _checked_to_go_on(
         directory, place, directory.config(), changes, algorithm=None, address=None, trust_code=False)
     return begun(directory, place, prepare)
+
+
+def _lives(control: Control, *, wait_s: float) -> bool:
+    """Whether a run of this user's is alive; one that is stopping is waited for. Raises AccessDenied, WaitTimeout."""
+    control.directory.check_own()
+    if control.directory.read()["state"] == "stopping":
+        waiting.until_ended(control, wait_s)
+    return answers(control)
 
 
 def _checked_to_go_on(

@@ -38,7 +38,6 @@ Action = int | list[int] | list[float]
 
 PERSON, AGENT = "person", "agent"
 SPEEDS = (0.25, 0.5, 1.0, 2.0, 4.0)
-_FASTEST = 1000.0  # steps per second
 _LONGEST_NAME = 200  # characters of a name in a journal
 
 
@@ -148,7 +147,7 @@ class Game:
                 frames_per_second / self.spec.frames_per_step)
             self._kept: list[Path] = []
             self._view: Any = None
-            self._process.ask("set", rate=min(self.usual_rate, _FASTEST), rest=self.keys.rest,
+            self._process.ask("set", rate=self.usual_rate, rest=self.keys.rest,
                               turns=not self.keys.idle if turns is None else turns)
         except BaseException:
             self.close()
@@ -236,7 +235,7 @@ class Game:
         """Set the speed of time (1: the environment's usual frame rate), and whether it waits for keys."""
         speed = Setting("speed", float, 1.0, "", low=0.01, high=100).check(speed)
         changes = {} if turns is None else {"turns": Setting("turns", bool, False, "").check(turns)}
-        return self._command("set", rate=min(_FASTEST, self.usual_rate * speed), **changes)
+        return self._command("set", rate=self.usual_rate * speed, **changes)
 
     def restart(self, seed: int | None = None) -> Moment:
         """Begin another episode, by default with the next seed. An unfinished episode is dropped unless it was kept."""

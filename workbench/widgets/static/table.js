@@ -50,15 +50,13 @@ function grouped(text) {
 }
 
 // src/rows.js
-var DESCENDING_FIRST = /* @__PURE__ */ new Set(["number", "duration", "time", "sparkline"]);
+var DESCENDING_FIRST = /* @__PURE__ */ new Set(["number", "sparkline"]);
 var words = new Intl.Collator("en", { numeric: true, sensitivity: "base" });
 function cellText(value, kind, now) {
   if (value === null || value === void 0) return kind === "number" ? "—" : "";
   if (typeof value === "boolean") return value ? "yes" : "no";
   if (typeof value !== "number" || kind === "text") return String(value);
   if (kind === "ago") return `${duration(Math.max(0, now - value))} ago`;
-  if (kind === "duration") return duration(value);
-  if (kind === "time") return new Date(value * 1e3).toLocaleString([], { dateStyle: "medium", timeStyle: "short" });
   return number(value);
 }
 function ordered(rows, keys, sort, columns) {

@@ -20,7 +20,7 @@ from workbench.tables import as_json
 from workbench.widgets.kernel import assets
 from workbench.widgets.kernel.refresher import Actions
 
-Kind = Literal["text", "number", "time", "ago", "duration", "state", "sparkline"]
+Kind = Literal["text", "number", "ago", "state", "sparkline"]
 Row = Mapping[str, Any]
 
 
@@ -30,9 +30,8 @@ class Column:
 
     Attributes:
         name: key of its cells in the rows.
-        kind: "text"; "number"; "time", a moment in unix s, shown as date and time; "ago", a moment in unix s, shown as
-            the time since then, which counts by itself; "duration" in s; "state", a badge; "sparkline", a list of
-            numbers, or of pairs (x, y), sorted by the last of them.
+        kind: "text"; "number"; "ago", a moment in unix s, shown as the time since then, which counts by itself;
+            "state", a badge; "sparkline", a list of numbers, or of pairs (x, y), sorted by the last of them.
         help: tooltip of its header.
     """
 
