@@ -201,7 +201,14 @@ def test_what_is_missing_or_damaged_is_named(tmp_path):
     written(tmp_path / "one", pixels(3), actions=[1])
     with open(tmp_path / "one" / "frames.bin", "r+b") as file:
         file.truncate(10)
-    with pytest.raises(StorageFailed, match="damaged"):
+    without = store.read(tmp_path / "one")  # the steps are a demonstration all the same
+    assert without.frames is None and "its frames are damaged" in without.record["note"]
+    assert without.arrays["actions"].tolist() == [1]
+    (tmp_path / "one" / "frames.bin").unlink()
+    assert store.read(tmp_path / "one").frames is None
+    with open(tmp_path / "one" / "steps.safetensors", "r+b") as file:
+        file.truncate(100)
+    with pytest.raises(StorageFailed, match=r"damaged.*Move the folder away"):
         store.read(tmp_path / "one")
     (tmp_path / "one" / "rollout.json").write_text('{"format": 9}')
     with pytest.raises(StorageFailed, match="Read it with the version that wrote it"):

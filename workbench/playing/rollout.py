@@ -272,9 +272,9 @@ def load(folder: Path) -> Rollout:
                        observation_rows=arrays["observations"], checkpoint=Path(record["checkpoint"]), path=path,
                        action_names=tuple(record["action_names"]), max_abs_reward=bound)
     except KeyError as error:
-        raise StorageFailed(f"the rollout in {path} is damaged: it lacks {error}. Delete the folder.") from None
+        raise StorageFailed(f"the rollout in {path} is damaged: it lacks {error}. Move the folder away.") from None
     except (TypeError, ValueError, AttributeError, OverflowError) as error:
-        raise StorageFailed(f"the rollout in {path} is damaged: {error!s:.200}. Delete the folder.") from None
+        raise StorageFailed(f"the rollout in {path} is damaged: {error!s:.200}. Move the folder away.") from None
 
 
 def _as_trained(record: dict[str, Any], rewards: Array) -> str:

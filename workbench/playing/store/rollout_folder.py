@@ -261,7 +261,12 @@ def read(folder: Path) -> Stored:
             arrays = tensorfile.read(file)
         frames = None
         if record["frames"]:
-            frames = StoredFrames(folder / FRAMES, ends=arrays.pop("frame_ends").tolist(), kind=record["frames"])
+            ends = arrays.pop("frame_ends").tolist()
+            try:
+                frames = StoredFrames(folder / FRAMES, ends=ends, kind=record["frames"])
+            except (FileNotFoundError, ValueError) as error:  # the steps are whole without them
+                why = f"its frames are damaged ({error!s:.200})"
+                record["note"] = "; ".join(filter(None, [record.get("note"), why]))
     except FileNotFoundError as error:
         raise InvalidInput(f"there is no rollout in {folder}: {Path(error.filename).name} is missing.") from None
     except StorageFailed:
@@ -269,5 +274,5 @@ def read(folder: Path) -> Stored:
     except OSError as error:  # such as too many open files, which deleting the folder would not fix
         raise StorageFailed(f"the rollout in {folder} cannot be read now: {error}.") from None
     except (KeyError, ValueError, TypeError, AttributeError, RecursionError, OverflowError) as error:
-        raise StorageFailed(f"the rollout in {folder} is damaged: {error!s:.200}. Delete the folder.") from None
+        raise StorageFailed(f"the rollout in {folder} is damaged: {error!s:.200}. Move the folder away.") from None
     return Stored(record, arrays, frames)
