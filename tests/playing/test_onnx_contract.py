@@ -121,6 +121,7 @@ def test_the_card_and_the_documentation_act_as_the_policy(
     (seeing(gymnasium.spaces.Discrete(5, start=2)), {"frame_stack": 2}),
     (seeing(gymnasium.spaces.MultiDiscrete([[2, 3], [4, 2]])), {}),
     (seeing(gymnasium.spaces.Tuple([gymnasium.spaces.MultiBinary(3), gymnasium.spaces.Discrete(4)])), {}),
+    (seeing(gymnasium.spaces.Dict({"0": gymnasium.spaces.Discrete(4), "²": gymnasium.spaces.Box(0, 1, (2,))})), {}),
     (seeing(gymnasium.spaces.Dict(at=gymnasium.spaces.Discrete(5), action_mask=gymnasium.spaces.MultiBinary(3))), {}),
     (seeing(gymnasium.spaces.Dict({
         "camera": gymnasium.spaces.Box(0, 255, (24, 24, 3), np.uint8), "speeds": gymnasium.spaces.Box(-1, 1, (2, 2)),

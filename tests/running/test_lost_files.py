@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,8 @@ import pytest
 import workbench as wb
 from tests.widgets import recorded
 from workbench import checkpoints, rundir
-from workbench.errors import InvalidInput, RunNotFound, StorageFailed
+from workbench.errors import InvalidInput, RunNotFound, StorageFailed, WorkbenchError
+from workbench.metrics import MetricsWriter
 from workbench.rundir import RunDirectory
 from workbench.running.checking import check_has_code
 
@@ -22,8 +24,10 @@ def run(home: Path) -> RunDirectory:
     """A run that has been stopped, with two checkpoints."""
     run = recorded.vtrace("lost")
     meta = {"steps": 500, "updates": 125, "time_s": 61.0, "config": run.read()["config"]}
-    for frames in (1000, 2000):
-        checkpoints.write(run.checkpoints, frames=frames, groups={"model": {}}, meta=meta, requested=False)
+    with closing(MetricsWriter(run.metrics)) as writer:
+        for frames in (1000, 2000):
+            checkpoints.write(run.checkpoints, frames=frames, groups={"model": {}}, meta=meta, requested=False)
+            writer.event("checkpoint", f"checkpoint at {frames:,} frames", data={"frames": frames})
     run.write(state="stopped", lives=1)
     return run
 
@@ -31,13 +35,13 @@ def run(home: Path) -> RunDirectory:
 def test_a_lost_history_is_told_with_the_counters_of_the_last_checkpoint(run: RunDirectory) -> None:
     for journal in run.path.glob("metrics.sqlite*"):
         journal.unlink()
-    said = f"its history is gone: there is no {run.metrics}. wb.resume('lost') goes on without it."
+    said = f"its history is gone: there is no {run.metrics}."
     status = wb.attach("lost").status
     assert (status.frames, status.updates, status.warning) == (2000, 125, said)
     assert repr(wb.attach("lost")).startswith(f"Run(lost: stopped, 2,000 frames: {said}"[:60])
     assert wb.runs()["lost"].frames == 2000
     run.write(config={**run.read()["config"], "storage": "file:///kept"})
-    assert wb.attach("lost").status.warning.endswith("wb.resume('lost') brings that of its copy in file:///kept.")
+    assert wb.attach("lost").status.warning == f"{said} wb.resume('lost') brings that of its copy in file:///kept."
 
 
 def test_a_damaged_history_is_told_with_the_counters_of_the_last_checkpoint(run: RunDirectory) -> None:
@@ -46,6 +50,7 @@ def test_a_damaged_history_is_told_with_the_counters_of_the_last_checkpoint(run:
     run.metrics.write_bytes(b"no database" * 1000)
     status = wb.attach("lost").status
     assert status.frames == 2000 and "move it away" in status.warning and "move it away" in repr(wb.attach("lost"))
+    assert status.age_s < 60, "nobody knows how old what it says is"
 
 
 def test_lost_checkpoints_are_told_with_their_copy(run: RunDirectory) -> None:
@@ -58,10 +63,17 @@ def test_lost_checkpoints_are_told_with_their_copy(run: RunDirectory) -> None:
         wb.attach("lost").fork()
 
 
+def test_a_run_that_never_wrote_a_checkpoint_has_lost_none(home: Path) -> None:
+    run = recorded.vtrace("young")  # it has made updates
+    run.write(state="stopped", lives=1)
+    with pytest.raises(InvalidInput, match=r"^young has no good checkpoint yet\.$"):
+        wb.evaluate("young")
+
+
 def test_a_torn_checkpoint_is_said_to_be_passed_over(run: RunDirectory, capsys: pytest.CaptureFixture[str]) -> None:
     newest = checkpoints.every(run.checkpoints)[-1].path / "model.safetensors"
     os.truncate(newest, newest.stat().st_size - 1)
-    with pytest.raises(Exception):  # noqa: B017  # it holds no network
+    with pytest.raises(WorkbenchError):  # it holds no network
         wb.evaluate("lost")
     said = capsys.readouterr().out
     assert said.startswith(f"Passed over: {newest} is torn") and "Taking the last checkpoint of lost, at 1,000" in said
@@ -74,11 +86,11 @@ def test_a_run_without_its_record_is_listed_as_damaged_and_says_how_to_go_on(run
     newest = run.checkpoints / "000000002000"
     remedy = rf"Put back a copy of it\. .*wb\.resume\(URL\).*wb\.launch\(\.\.\., checkpoint='{newest}'\)"
     assert (row.name, row.state) == ("lost", "damaged") and "Put back a copy of it" in row.problem
-    with pytest.raises(StorageFailed, match=remedy):
+    with pytest.raises(StorageFailed if run.record.exists() else RunNotFound, match=remedy):
         wb.attach("lost").status  # noqa: B018
     shutil.rmtree(run.checkpoints)
     if not run.record.exists():
-        with pytest.raises(RunNotFound, match="is not a run: it has no run.json"):
+        with pytest.raises(RunNotFound, match="is not a run: it has no run.json. wb.runs"):
             wb.attach("lost")
         assert list(wb.runs()) == []
 

@@ -163,12 +163,12 @@ def test_a_sweep_that_has_ended_is_not_taken_for_a_live_one(survivor: wb.Sweep) 
             time.sleep(0.3)
             assert not rests.done()
             folder.write(state="running")
-            assert not rests.result(5)
+            assert not rests.result(60)
             folder.write(state="finished")
             rests = pool.submit(is_at_rest, folder)
             time.sleep(0.3)
             assert not rests.done()
-        assert rests.result(5)
+        assert rests.result(60)
 
 
 @pytest.mark.full

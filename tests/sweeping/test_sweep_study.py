@@ -174,7 +174,7 @@ def test_a_verdict_outlives_the_process_that_reached_it() -> None:
     run.write(state="stopped")
     again = sweep_study.opened(sweep, sampling=True)
     same = optuna.trial.Trial(again, again.get_trials()[0]._trial_id)
-    watched = WatchedTrial(again, same, run, LocalLauncher(), "episode_return", 27_000)
+    watched = WatchedTrial(again, same, run, LocalLauncher(), "episode_return", 10**6)
     watched.take_over()  # resumes nothing
     assert watched.look()
     (one,) = sweep_study.trials(sweep, again)

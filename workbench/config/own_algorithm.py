@@ -66,8 +66,9 @@ def named_algorithm(algorithm: Any, *, taken: Mapping[str, Any]) -> tuple[str, d
         raise InvalidInput(f"{algorithm.__name__}.search lies beside Config, where no sweep looks for it. Write it "
                            "into the body of Config.")
     config: type = algorithm.Config  # type: ignore[attr-defined]
-    ours = next(each for each in algorithm.__mro__ if each.__module__.startswith("workbench.algorithms."))
-    if ours.Config is not LearningConfig and not issubclass(config, ours.Config):  # type: ignore[attr-defined]
+    ours = next(each for each in algorithm.__mro__ if each.__module__.startswith("workbench.algorithms.")
+                and hasattr(each, "Config"))
+    if ours.Config is not LearningConfig and not issubclass(config, ours.Config):
         raise InvalidInput(f"{algorithm.__name__} derives from {ours.__name__}, which reads fields that its Config "
                            f"does not have. Write class Config({ours.__name__}.Config).")
     return algorithm.__name__[:100], described(config, taken=taken)

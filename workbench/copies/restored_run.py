@@ -28,6 +28,7 @@ from workbench.metrics import MetricsReader, MetricsWriter, check_whole
 from workbench.rundir import RunDirectory, files, lock, sealed
 
 _ROWS_SINCE = 1_000_000  # that a tracker was given after a copy: more than one has of a life; their numbers must grow
+_ASIDE = "damaged-"  # before the name of what was put aside
 _MARKS = 200  # of machines that had a run before
 _PASSING = {errno.ENOSPC, errno.EDQUOT, errno.EIO, errno.EACCES, errno.EPERM, errno.EROFS, errno.ESTALE, errno.ENOTCONN,
             errno.ETIMEDOUT, errno.EMFILE, errno.ENFILE}  # of disks and networks; others are of what is no history
@@ -129,8 +130,8 @@ def _restore_metrics(source: Path, target: Path) -> bool:
     try:
         check_whole(target)
     except StorageFailed as error:
-        why = str(error).partition(": ")[2].partition(". ")[0]
-        print(f"The history so far is lost: {source.name} of the copy is damaged ({why}). It is kept in the run's "
+        why = str(error).replace(str(target), source.name).removeprefix("cannot read ")
+        print(f"The history so far is lost. {source.name} of the copy cannot be read: {why} It is kept in the run's "
               f"folder here, as {_put_aside(target)}.")
         return False
     return True
@@ -159,6 +160,9 @@ def _bring_history(run: RunDirectory, copied_run: RunDirectory, there: str) -> s
     """Bring the history of a copy to a run that has none here. Returns what to say of it, or ""."""
     if run.metrics.exists() or not copied_run.metrics.exists():
         return ""
+    size = copied_run.metrics.stat().st_size
+    if any(aside.stat().st_size == size for aside in run.path.glob(f"{_ASIDE}{run.metrics.name}-*")):
+        return ""  # damaged, and put aside by the restore
     for journal in run.path.glob(f"{run.metrics.name}-*"):  # of the file that is gone; SQLite would write it into this
         _put_aside(journal)
     is_there = _restore_metrics(copied_run.metrics, run.metrics)
@@ -166,7 +170,8 @@ def _bring_history(run: RunDirectory, copied_run: RunDirectory, there: str) -> s
     if not is_there:
         return ""
     stored = MetricsReader(run.metrics).status()
-    end = f", which ends at {int(stored[0]['frames']):,} frames" if stored and "frames" in stored[0] else ""
+    frames = stored[0].get("frames") if stored else None
+    end = f", which ends at {frames:,} frames" if type(frames) is int else ""
     said = f"{run.name} has lost its history, {run.metrics.name}: that of its copy in {there} was brought{end}."
     with closing(MetricsWriter(run.metrics)) as writer:
         writer.event("error", said)
@@ -238,7 +243,7 @@ def _is_whole(place: Path) -> bool:
 
 def _put_aside(place: Path) -> str:
     """Rename what is in the way, so that it stays for a person to inspect. Returns its new name."""
-    new = place.with_name(f"damaged-{place.name}-{secrets.token_hex(4)}")
+    new = place.with_name(f"{_ASIDE}{place.name}-{secrets.token_hex(4)}")
     if os.path.lexists(place):
         try:
             place.rename(new)

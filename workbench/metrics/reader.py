@@ -129,6 +129,11 @@ class MetricsReader:
                           most)
         return [_event(dict(zip(_EVENT, row, strict=True))) for row in sorted(rows)]  # by id
 
+    def last_checkpoint(self) -> str:
+        """The newest event of a checkpoint, such as "checkpoint at 55,200 frames (stopped)"; "" before the first."""
+        written = (event for event in reversed(self.events()) if event["kind"] == "checkpoint" and event["data"])
+        return next((event["message"] for event in written), "")
+
     @_decoding
     def distribution(self, name: str) -> dict[str, Any] | None:
         """The newest histogram of that name: edges float64 [N+1], counts int64 [N], frames ... time_s; or None."""

@@ -82,6 +82,7 @@ def code(file: str, *, spec: EnvironmentSpec, facts: Mapping[str, Any]) -> str:
              **{name: f"next_{name}" for name in states}}
     return "\n".join([
         "import gymnasium", "import numpy as np", "import onnxruntime", "", *([_PLANES] if spec.shows_images else []),
+        *([_MEMBER] if any(map(_may_be_index, "/".join(part.name for part in spec.parts).split("/"))) else []),
         f"session = onnxruntime.InferenceSession({file!r})",
         f"env = gymnasium.make({spec.name!r})  # or your own, with the same spaces, wrapped as in training",
         "observation, _ = env.reset()", *_stacks(spec), *_dict("given", first), "ended = False",
@@ -101,6 +102,12 @@ _PLANES = """def planes(image):  # channels first
     if image.ndim == 2:
         return image[None]
     return np.moveaxis(image, -1, 0) if image.shape[2] <= image.shape[0] else image
+
+"""
+
+
+_MEMBER = """def member(whole, key):  # of a Tuple or a Dict
+    return whole[int(key) if isinstance(whole, (tuple, gymnasium.spaces.Tuple)) else key]
 
 """
 
@@ -142,9 +149,16 @@ def _frames_of(part: Part) -> str:
 
 def _newest(part: Part) -> str:
     """Python for the newest frame of a part, as the network sees it."""
-    place = "".join(f"[{int(key) if key.isdigit() else repr(key)}]" for key in part.name.split("/") if key)
-    return (f"planes(observation{place})" if len(part.shape) == 3 else
-            f"gymnasium.spaces.flatten(env.observation_space{place}, observation{place}).astype({part.dtype!r})")
+    observed, space = "observation", "env.observation_space"
+    for key in part.name.split("/") if part.name else ():
+        observed, space = (f"member({whole}, {key!r})" if _may_be_index(key) else f"{whole}[{key!r}]"
+                           for whole in (observed, space))
+    return (f"planes({observed})" if len(part.shape) == 3 else
+            f"gymnasium.spaces.flatten({space}, {observed}).astype({part.dtype!r})")
+
+
+def _may_be_index(key: str) -> bool:
+    return key.isdecimal() and key.isascii()
 
 
 def _action(parts: Sequence[Mapping[str, Any]]) -> Iterator[str]:

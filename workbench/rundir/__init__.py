@@ -226,17 +226,17 @@ class RunDirectory(RecordFolder):
         write_atomically(self.path / "token", secrets.token_hex(32).encode())
 
     def read(self) -> dict[str, Any]:
-        """run.json. Raises RunNotFound, or StorageFailed if it is damaged, a field is of another type, or the file is
-        gone from a folder with checkpoints."""
+        """run.json. Raises RunNotFound, or StorageFailed if it is damaged, or a field is of another type."""
         try:
             record = read_record(self.record)
         except FileNotFoundError:
             if not self.path.exists():
                 raise gone(self.path) from None
-            if remedy := self._without_record:
-                raise StorageFailed(f"{self.path} has checkpoints and no run.json, so it is no run. {remedy}") from None
-            raise RunNotFound(f"{self.path} is not a run: it has no run.json. wb.runs() lists the runs.") from None
+            remedy = self._without_record or "wb.runs() lists the runs."
+            raise RunNotFound(f"{self.path} is not a run: it has no run.json. {remedy}") from None
         except StorageFailed as error:
+            if isinstance(error.__context__, OSError):
+                raise
             raise StorageFailed(f"{error} {self._without_record}".strip()) from None
         record = checked_record(record, self.record)
         if self.created and record["created"] != self.created:
@@ -253,10 +253,17 @@ class RunDirectory(RecordFolder):
                 "has one: wb.resume(URL). Or launch a new run from its weights: "
                 f"wb.launch(..., checkpoint={str(left[-1])!r}).")
 
+    @property
+    def lost_record(self) -> bool:
+        """Whether it is what is left of a run: checkpoints, without run.json."""
+        return bool(self._without_record) and not self.record.exists()
+
     @classmethod
-    def _every(cls, parent: Path) -> list[RunDirectory]:
-        folders = (cls(path.parent) for path in parent.glob("[!.]*/checkpoints"))
-        return [*super()._every(parent), *(folder for folder in folders if not folder.record.exists())]
+    def listed(cls, parent: Path) -> tuple[list[RunDirectory], dict[RunDirectory, str]]:
+        """As of any records; what is left of a run without its record is damaged."""
+        whole, damaged = super().listed(parent)
+        left = (cls(path.parent) for path in parent.glob("[!.]*/checkpoints"))
+        return whole, damaged | {run: "it has no run.json" for run in left if run.lost_record}
 
     def write(self, /, **changes: Any) -> dict[str, Any]:
         """Change fields of run.json atomically. Only one process may write: the supervisor, while it lives.

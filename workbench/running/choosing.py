@@ -12,11 +12,12 @@ from workbench import checkpoints, rundir
 from workbench.checkpoints import Checkpoint
 from workbench.checkpoints.checkpoint import META
 from workbench.config import REPLAY_S
+from workbench.copies import places
 from workbench.errors import InvalidInput
 from workbench.rundir import OfRun, RunDirectory, around, lock, sealed
 from workbench.rundir.files import check_unlinked
 from workbench.running import waiting
-from workbench.running.connection import Control, checked, lost_history, stored_status
+from workbench.running.connection import Control, checked, lost_checkpoints, stored_status
 from workbench.running.progress import notify
 from workbench.tables import named
 
@@ -96,19 +97,18 @@ def newest_checkpoint(directory: RunDirectory) -> Checkpoint:
     for problem in problems if newest else ():
         notify(f"Passed over: {problem}")
     if newest is None:
-        error = directory.read().get("error")
-        first_line = error["message"].strip().partition("\n")[0] if error else ""
-        why = f"It failed: {error['type']}: {first_line}".rstrip() if error else ""
-        kept = directory.config().storage
-        gone = not problems and (lost_history(directory) or stored_status(directory).updates > 0)
+        kept, gone = " and ".join(places(directory.config())), not problems and lost_checkpoints(directory)
         lacks = f"any more: there is nothing in {directory.checkpoints}" if gone else "yet"
         remedy = ""
         if kept and (problems or gone):
             remedy = f"wb.resume({directory.name!r}) brings what its copy in {kept} has."
         elif gone:
             remedy = "Put one back, or launch a new run."
+        error = directory.read().get("error")
+        first_line = error["message"].strip().partition("\n")[0] if error else ""
+        why = f"It failed: {error['type']}{f': {first_line}' * bool(first_line)}" if error else ""
         raise InvalidInput(" ".join(filter(None, [
-            f"{directory.name} has no good checkpoint {lacks}.", *problems, why, remedy])))
+            f"{directory.name} has no good checkpoint {lacks}.", *problems, remedy, why])))
     return newest
 
 

@@ -8,11 +8,13 @@ from __future__ import annotations
 
 import threading
 import time
+from contextlib import suppress
 from dataclasses import replace
 from typing import Any
 
 from workbench import checkpoints
 from workbench.config import RunConfig
+from workbench.copies import places
 from workbench.errors import AccessDenied, ConnectionLost, RunNotAlive, StorageFailed, WorkbenchError
 from workbench.metrics import MetricsReader, Progress
 from workbench.metrics.status import RunStatus
@@ -126,7 +128,7 @@ def stored_status(directory: RunDirectory) -> RunStatus:
         stored, damage = MetricsReader(directory.metrics).status(), ""
     except WorkbenchError as unread:  # which must not hide the run's state
         stored, damage = None, str(unread)
-    row, stored_at = stored or ({}, record.get("created", time.time()))
+    row, stored_at = stored or ({}, time.time() if damage else record["created"])
     state, error = record["state"], record.get("error")
     status = RunStatus.from_json(
         {"state": state, **row}, name=directory.name, age_s=max(0.0, time.time() - stored_at),
@@ -149,7 +151,7 @@ def stored_status(directory: RunDirectory) -> RunStatus:
     elif state == "stopped" and not row and not record.get("lives"):
         corrections["reason"] = f"not started yet. wb.resume({directory.name!r}) starts it."
     if not lives and lost_history(directory):
-        damage = f"its history is gone: there is no {directory.metrics}. {_resuming_without(directory.name, record)}"
+        damage = f"its history is gone: there is no {directory.metrics}.{_with_its_copy(directory)}"
     if damage:
         corrections |= {**_of_last_checkpoint(directory, status), "warning": damage}
     status = replace(status, state=state, **corrections)
@@ -162,9 +164,22 @@ def lost_history(directory: RunDirectory) -> bool:
     return not directory.metrics.exists() and bool(directory.read().get("lives"))
 
 
-def _resuming_without(name: str, record: dict[str, Any]) -> str:
-    kept = record["config"].get("storage")
-    return f"wb.resume({name!r}) {f'brings that of its copy in {kept}' if kept else 'goes on without it'}."
+def lost_checkpoints(directory: RunDirectory) -> bool:
+    """Whether there is no checkpoint of a run that has written one, or has no history that says so any more."""
+    if checkpoints.every(directory.checkpoints):
+        return False
+    try:
+        return lost_history(directory) or bool(MetricsReader(directory.metrics).last_checkpoint())
+    except StorageFailed:
+        return False
+
+
+def _with_its_copy(directory: RunDirectory) -> str:
+    """Where what a run has lost may be; "" without a copy."""
+    with suppress(WorkbenchError):
+        kept = " and ".join(places(directory.config()))
+        return f" wb.resume({directory.name!r}) brings that of its copy in {kept}." if kept else ""
+    return ""
 
 
 def _of_last_checkpoint(directory: RunDirectory, status: RunStatus) -> dict[str, Any]:
@@ -211,9 +226,6 @@ def _dead(directory: RunDirectory) -> str:
 
 def checked(directory: RunDirectory) -> RunDirectory:
     """The same directory. Raises RunNotFound if the run in it was deleted, also where another one has its name."""
-    try:
+    with suppress(StorageFailed):  # a damaged record does not say which run it is of
         directory.read()
-    except StorageFailed:  # a damaged record does not say which run it is of
-        if not directory.record.exists():
-            raise
     return directory

@@ -87,9 +87,9 @@ def summary(directory: rundir.RunDirectory) -> RunSummary | None:
     """The row of a run, from its files alone; None if it has just been deleted."""
     try:
         return _summary(directory)
-    except RunNotFound:
-        return None
-    except StorageFailed as error:  # one damaged run must not hide the others
+    except (RunNotFound, StorageFailed) as error:  # one damaged run must not hide the others
+        if isinstance(error, RunNotFound) and not directory.lost_record:
+            return None
         return RunSummary(directory.name, "damaged", 0.0, "", "", 0, 0.0, None, problem=str(error))
 
 

@@ -37,7 +37,7 @@ from workbench.metrics.status import RunStatus
 from workbench.rundir import ENDED, Parent, RunDirectory, lock
 from workbench.rundir.record_folder import RECORD_NAME
 from workbench.running import machine_info, waiting
-from workbench.running.connection import Control, lost_history, stored_status
+from workbench.running.connection import Control, lost_checkpoints, lost_history
 from workbench.running.progress import notify
 
 _PACKAGES = ("rl-workbench", "torch", "gymnasium")  # whose versions run.json has
@@ -122,10 +122,10 @@ def catch_up(directory: RunDirectory, config: RunConfig) -> None:
             continue
         if said := storage.catch_up(directory):
             notify(said)
-        elif (lost_history(directory) or _lost_checkpoints(directory)) and not storage.has(directory.name):
+        elif (lost_history(directory) or lost_checkpoints(directory)) and not storage.has(directory.name):
             away.append(f"There is nothing of it in {place}: is that what was mounted there?")
     without_history = lost_history(directory)
-    if away and (without_history or _lost_checkpoints(directory)):
+    if away and (without_history or lost_checkpoints(directory)):
         lacks, other = (("history here and would begin an empty one", f"fork it: wb.attach({directory.name!r}).fork()")
                         if without_history else ("checkpoint here and would begin at 0 frames", "launch a new run"))
         raise StorageFailed(f"{directory.name} has no {lacks}, and its copy cannot be asked for one. {away[-1]} Resume "
@@ -140,10 +140,6 @@ def catch_up(directory: RunDirectory, config: RunConfig) -> None:
         with closing(MetricsWriter(directory.metrics)) as writer:
             writer.event("error", said)
         notify(said)
-
-
-def _lost_checkpoints(directory: RunDirectory) -> bool:
-    return not checkpoints.every(directory.checkpoints) and stored_status(directory).updates > 0
 
 
 def check_name(name: str) -> None:

@@ -76,8 +76,10 @@ class WatchedTrial:
 
     def take_over(self) -> None:
         """Go on with its run if it ended while unwatched. Raises WorkbenchError."""
+        if self.verdict:
+            return
         status = stored_status(self.run)
-        if not self.verdict and status.state in ("stopped", "stopping") and not has_trained(status, self.end):
+        if status.state in ("stopped", "stopping") and not has_trained(status, self.end):
             self.begin()
 
     def begin(self, **changes: Any) -> None:
@@ -93,12 +95,12 @@ class WatchedTrial:
             self._note_waits()
             self._unreadable_since = None
             return bool(self.verdict) and self._ended(status)
-        except (RunNotFound, StorageFailed) as error:
-            if isinstance(error, StorageFailed) and self.run.record.exists():
-                return self._give_up(error)
+        except RunNotFound:
             self._decide("failed", DELETED)
             self._count(None)
             return True
+        except StorageFailed as error:
+            return self._give_up(error)
         except WorkbenchError as error:
             self._decide("failed", str(error))
             return False
@@ -146,7 +148,7 @@ class WatchedTrial:
         if (status.state == "finished" or through) and alive:
             return  # its last rows may not be on disk yet
         self._curve.follow()
-        if status.state == "finished" and not status.frames and self._curve.covered:
+        if status.state == "finished" and self._curve.covered and (not status.frames or self._is_unread(status)):
             raise StorageFailed(status.warning or f"cannot read the status in {self.run.metrics}.")
         frames = status.frames if self._curve.covered is None or not alive else min(status.frames, self._curve.covered)
         if status.state == "failed":
@@ -162,6 +164,11 @@ class WatchedTrial:
             self._decide("pruned", f"diverged: {why}")
         elif status.state == "stopped" and not has_trained(status, self.end):
             self._note_stop(status)
+
+    @staticmethod
+    def _is_unread(status: RunStatus) -> bool:
+        """Whether it has the counters of a checkpoint, in the place of a status that could not be read."""
+        return bool(status.warning) and not status.episodes
 
     def _note_stop(self, status: RunStatus) -> None:
         """Judge a run that was stopped: by hand, or since its machine is taken back."""
@@ -236,7 +243,7 @@ class WatchedTrial:
         """Whether the run has ended and the trial is counted; asks a live run to stop."""
         if not self._gone(status):
             return False
-        if self.verdict == "pruned" and status.state == "finished" and status.frames >= self._total:
+        if self.verdict == "pruned" and has_trained(status, self._total):
             self.note = ""  # it was through before it could be stopped
             self._judge(status)
         self._count(status)

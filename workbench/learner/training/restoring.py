@@ -73,10 +73,9 @@ class Restoring:
             raise CheckpointCorrupt("none of its checkpoints can be read, and it would begin at 0 frames. Put one "
                                     f"back, or launch a new run. The newest of {len(wrong)}: {wrong[0]}")
         history = MetricsReader(self._run.metrics)
-        if written := [event for event in history.events() if event["kind"] == "checkpoint" and event["data"]]:
+        if last := history.last_checkpoint():
             raise CheckpointCorrupt(f"its checkpoints are gone from {self._run.checkpoints}, and it would begin at 0 "
-                                    f"frames. The last one was the {written[-1]['message']}. Put it back, or launch a "
-                                    "new run.")
+                                    f"frames. The last one was the {last}. Put it back, or launch a new run.")
         if rows := history.lengths():  # an earlier life left no checkpoint
             self._log.event("restore", "there is no checkpoint yet: begins again at 0 frames", progress=AT_THE_START,
                             data={"rows": rows})
