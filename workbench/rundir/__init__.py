@@ -256,7 +256,7 @@ class RunDirectory(RecordFolder):
     @property
     def lost_record(self) -> bool:
         """Whether it is what is left of a run: checkpoints, without run.json."""
-        return bool(self._without_record) and not self.record.exists()
+        return not self.record.exists() and bool(self._without_record)
 
     @classmethod
     def listed(cls, parent: Path) -> tuple[list[RunDirectory], dict[RunDirectory, str]]:
