@@ -247,7 +247,10 @@ class RunDirectory(RecordFolder):
     @property
     def _without_record(self) -> str:
         """What to do where run.json cannot be read; "" without a checkpoint."""
-        if not (left := sorted(self.checkpoints.glob("[0-9]*"))):
+        left: list[Path] = []
+        with suppress(OSError):  # deleted meanwhile
+            left = sorted(self.checkpoints.glob("[0-9]*"))
+        if not left:
             return ""
         return ("Put back a copy of it. Or move the folder away and bring the run back from its copy in storage, if it "
                 "has one: wb.resume(URL). Or launch a new run from its weights: "
