@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import importlib.util
+import subprocess
+import sys
 from contextlib import closing
 from typing import Any
 
@@ -53,6 +55,21 @@ class Bare:
         if len(over):
             after[over] = self._pool.step(np.full(len(over), 5, np.int32), over)[0]
         return last, after, reward, terminated, truncated
+
+
+def test_fonts_are_ready_before_threads_make_the_first_games() -> None:
+    code = (
+        "import ctypes, envpool, numpy\n"
+        "from envpool.gfootball import gfootball_envpool\n"
+        "from workbench.environments.football.pool import EnvpoolGames\n"
+        "library = ctypes.CDLL(gfootball_envpool.__file__)\n"
+        "def made(*_, **__):\n"
+        "    raise SystemExit(f'initialised {library.TTF_WasInit()} times')\n"
+        "print(library.TTF_WasInit())\n"
+        "envpool.make_gymnasium = made\n"
+        "EnvpoolGames('academy_empty_goal_close', num_games=2, threads=1).begin(numpy.arange(2))\n")
+    process = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=100)
+    assert (process.stdout, process.stderr) == ("0\n", "initialised 1 times\n")
 
 
 def test_every_scenario_has_a_name_that_envpool_knows() -> None:

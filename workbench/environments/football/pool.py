@@ -9,6 +9,7 @@ once in the life of a process, not once per episode (an actor replaces itself).
 
 from __future__ import annotations
 
+import ctypes
 from typing import Any
 
 import numpy as np
@@ -31,8 +32,12 @@ class EnvpoolGames:
     def begin(self, seeds: Array) -> GameStep:
         """Begins new games everywhere, from seeds [N]."""
         import envpool
+        from envpool.gfootball import gfootball_envpool
 
         self.close()
+        # envpool makes games in as many threads as there are cores. Each calls this, which no two may do at once unless
+        # it has been done before: one in about 2,000 pairs of first games found no font, and ended the process.
+        ctypes.CDLL(gfootball_envpool.__file__).TTF_Init()
         self._pool = envpool.make_gymnasium(
             f"gfootball/{self._scenario}-v1", num_envs=self._num_games, num_threads=self._threads,
             env_seed=seeds.tolist())
