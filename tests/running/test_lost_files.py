@@ -13,6 +13,7 @@ import pytest
 import workbench as wb
 from tests.widgets import recorded
 from workbench import checkpoints, rundir
+from workbench.copies import FOLDER
 from workbench.errors import InvalidInput, RunNotFound, StorageFailed, WorkbenchError
 from workbench.metrics import MetricsWriter
 from workbench.rundir import RunDirectory
@@ -59,7 +60,7 @@ def test_lost_checkpoints_are_told_with_their_copy(run: RunDirectory) -> None:
     with pytest.raises(InvalidInput, match=r"checkpoint any more: there is nothing in .*Put one back, or launch"):
         wb.evaluate("lost")
     run.write(config={**run.read()["config"], "storage": "file:///kept"})
-    with pytest.raises(InvalidInput, match=r"any more.*wb.resume\('lost'\) brings what its copy in file:///kept has"):
+    with pytest.raises(InvalidInput, match=r"any more.*wb.resume\('lost'\) brings the one of its copy in file:///kept"):
         wb.attach("lost").fork()
 
 
@@ -98,7 +99,10 @@ def test_a_run_without_its_record_is_listed_as_damaged_and_says_how_to_go_on(run
 @pytest.mark.parametrize(("kind", "remedy"), [
     ("environment", r"wb\.launch\(YourEnvironment, checkpoint='lost'\)"),
     ("network", r"wb\.launch\(\.\.\., network=your_network, checkpoint='lost'\)")])
-def test_lost_code_is_told_before_anything_is_started(run: RunDirectory, kind: str, remedy: str) -> None:
+def test_lost_code_is_told_before_anything_is_started(
+    run: RunDirectory, kind: str, remedy: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(FOLDER, "file:///kept")  # that a run on Colab is copied to
     run.write(code={"environment": False, "network": False, "algorithm": False, kind: True})
     before = run.read()
     for go_on in (lambda: wb.resume("lost", total_frames=10**9), lambda: wb.attach("lost").fork()):
@@ -106,5 +110,6 @@ def test_lost_code_is_told_before_anything_is_started(run: RunDirectory, kind: s
             go_on()
     assert run.read() == before and [one.name for one in rundir.every()] == ["lost"]
     check_has_code(run, run.config(), but=[f"{kind}.pkl"])
-    with pytest.raises(InvalidInput, match="or copy the folder code of file:///kept/lost there"):
-        check_has_code(run, run.config().replaced(storage="file:///kept"))
+    for place in ({"storage": "file:///kept"}, {"launcher": "colab"}):
+        with pytest.raises(InvalidInput, match="or take the folder code of its copy in file:///kept"):
+            check_has_code(run, run.config().replaced(**place))

@@ -63,6 +63,11 @@ def places(config: RunConfig) -> dict[str, bool]:
     return {place: place == folder for place in (storage, folder) if place}
 
 
+def of_its_copy(config: RunConfig) -> str:
+    """The end of a phrase about what a run's copies have; "" of a run without one."""
+    return f"of its copy in {' and '.join(kept)}" if (kept := places(config)) else ""
+
+
 def place_of_copy(directory: RunDirectory) -> str:
     """The place in which the run in this directory is a copy; "" of a run that is none."""
     return next((place for place in places(directory.config()) if (folder := folder_of(place)) is not None

@@ -10,7 +10,7 @@ from workbench import checkpoints, environments, launchers, rundir
 from workbench.config import RunConfig, check_network, check_network_maker, settings
 from workbench.config.own_algorithm import named_algorithm, near_misses, network_of, varied
 from workbench.config.settings import takes
-from workbench.copies import absolute
+from workbench.copies import absolute, of_its_copy
 from workbench.environments.adapters import code_by_value, edited_modules, sent_modules
 from workbench.environments.adapters.wrapping import Wrapped, Wrapper, checked_wrappers
 from workbench.environments.presets import NONE, preset_of, with_preset
@@ -174,7 +174,7 @@ def check_has_code(directory: RunDirectory, config: RunConfig, *, but: Collectio
                 "algorithm": f"Give it again: wb.resume({name!r}, algorithm={config.algorithm})"}
     for kind, remedy in remedies.items():
         if typed.get(kind) and f"{kind}.pkl" not in but and not (directory.code / f"{kind}.pkl").exists():
-            copied = f", or copy the folder code of {config.storage}/{name} there" if config.storage else ""
+            copied = f", or take the folder code {kept}" if (kept := of_its_copy(config)) else ""
             raise InvalidInput(f"the {kind} of {name}, {getattr(config, kind)}, is code of its user's own, which is "
                                f"not in {directory.code} any more. {remedy}{copied}.")
 

@@ -12,7 +12,7 @@ from workbench import checkpoints, rundir
 from workbench.checkpoints import Checkpoint
 from workbench.checkpoints.checkpoint import META
 from workbench.config import REPLAY_S
-from workbench.copies import places
+from workbench.copies import of_its_copy
 from workbench.errors import InvalidInput
 from workbench.rundir import OfRun, RunDirectory, around, lock, sealed
 from workbench.rundir.files import check_unlinked
@@ -97,11 +97,11 @@ def newest_checkpoint(directory: RunDirectory) -> Checkpoint:
     for problem in problems if newest else ():
         notify(f"Passed over: {problem}")
     if newest is None:
-        kept, gone = " and ".join(places(directory.config())), not problems and lost_checkpoints(directory)
+        copied, gone = of_its_copy(directory.config()), not problems and lost_checkpoints(directory)
         lacks = f"any more: there is nothing in {directory.checkpoints}" if gone else "yet"
         remedy = ""
-        if kept and (problems or gone):
-            remedy = f"wb.resume({directory.name!r}) brings what its copy in {kept} has."
+        if copied and (problems or gone):
+            remedy = f"wb.resume({directory.name!r}) brings the one {copied}."
         elif gone:
             remedy = "Put one back, or launch a new run."
         error = directory.read().get("error")

@@ -14,7 +14,7 @@ from typing import Any
 
 from workbench import checkpoints
 from workbench.config import RunConfig
-from workbench.copies import places
+from workbench.copies import of_its_copy
 from workbench.errors import AccessDenied, ConnectionLost, RunNotAlive, StorageFailed, WorkbenchError
 from workbench.metrics import MetricsReader, Progress
 from workbench.metrics.status import RunStatus
@@ -177,8 +177,8 @@ def lost_checkpoints(directory: RunDirectory) -> bool:
 def _with_its_copy(directory: RunDirectory) -> str:
     """Where what a run has lost may be; "" without a copy."""
     with suppress(WorkbenchError):
-        kept = " and ".join(places(directory.config()))
-        return f" wb.resume({directory.name!r}) brings that of its copy in {kept}." if kept else ""
+        copied = of_its_copy(directory.config())
+        return f" wb.resume({directory.name!r}) brings that {copied}." if copied else ""
     return ""
 
 

@@ -14,6 +14,7 @@ from workbench.config import DEFAULT, REPLAY_S, RunConfig, hardware
 from workbench.config.chosen import DEVICE_VARIABLE
 from workbench.config.few_updates import few_updates
 from workbench.config.signatures import with_fields
+from workbench.copies import of_its_copy
 from workbench.environments.adapters.wrapping import Wrapper
 from workbench.errors import InvalidInput, StorageFailed, WorkbenchError, checked_arguments
 from workbench.launchers.contract import Launched, Launcher
@@ -259,8 +260,8 @@ def _check_history(directory: RunDirectory, config: RunConfig) -> None:
     try:
         check_whole(directory.metrics)
     except StorageFailed as error:
-        kept = f" Once it is, wb.resume brings the one of its copy in {config.storage}." if config.storage else ""
-        raise StorageFailed(f"{error}{kept}") from None
+        copied = of_its_copy(config)
+        raise StorageFailed(f"{error}{f' Once it is, wb.resume brings the one {copied}.' if copied else ''}") from None
 
 
 @contextmanager
