@@ -8,6 +8,7 @@ import secrets
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing, suppress
+from filecmp import cmp
 from pathlib import Path
 from typing import Any
 
@@ -160,9 +161,8 @@ def _bring_history(run: RunDirectory, copied_run: RunDirectory, there: str) -> s
     """Bring the history of a copy to a run that has none here. Returns what to say of it, or ""."""
     if run.metrics.exists() or not copied_run.metrics.exists():
         return ""
-    size = copied_run.metrics.stat().st_size
-    if any(aside.stat().st_size == size for aside in run.path.glob(f"{_ASIDE}{run.metrics.name}-*")):
-        return ""  # damaged, and put aside by the restore
+    if any(cmp(aside, copied_run.metrics, shallow=False) for aside in run.path.glob(f"{_ASIDE}{run.metrics.name}-*")):
+        return ""  # damaged, and put aside before
     for journal in run.path.glob(f"{run.metrics.name}-*"):  # of the file that is gone; SQLite would write it into this
         _put_aside(journal)
     is_there = _restore_metrics(copied_run.metrics, run.metrics)
