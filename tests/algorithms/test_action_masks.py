@@ -356,3 +356,18 @@ def test_an_output_that_knows_no_masks_is_refused_in_words():
 
     with pytest.raises(NetworkFailed, match="has action masks, .* policy_logits and q_values, and Out has neither"):
         networks.build(None, spec=spec_of(), heads=algorithms.Heads(Out), seed=0, factory=lambda _: torch.nn.Identity())
+
+
+@pytest.mark.parametrize("output", [(torch.zeros(2, 3, 5), torch.zeros(2, 3)), torch.zeros(2, 3, 5), None])
+def test_a_network_of_ones_own_whose_output_has_no_names_is_told_what_it_must_return(output):
+    class Unnamed(torch.nn.Module):
+        def initial_state(self, batch):
+            return ()
+
+        def forward(self, *inputs):
+            return output, ()
+
+    network = networks.build(None, spec=spec_of(), heads=algorithms.Heads(PolicyValueOutput), seed=0,
+                             factory=lambda _: Unnamed())
+    with pytest.raises(NetworkFailed, match="with a workbench.networks.PolicyValueOutput first, not a"):
+        networks.check(network, spec=spec_of(), output=PolicyValueOutput)

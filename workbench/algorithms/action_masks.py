@@ -27,8 +27,9 @@ def masked(output: Any, mask: Tensor, *, sizes: Sequence[int]) -> Any:
     """
     columns = [one > 0 for one in torch.split(mask, list(sizes), -1)]
     refused = torch.cat([~one & one.any(-1, keepdim=True) for one in columns], -1)
-    given = {name: getattr(output, name) for name in FIELDS if hasattr(output, name)}
-    return output._replace(**{name: values.masked_fill(refused, NEVER) for name, values in given.items()})
+    given = {name: getattr(output, name, None) for name in FIELDS}
+    allowed = {name: values.masked_fill(refused, NEVER) for name, values in given.items() if isinstance(values, Tensor)}
+    return output._replace(**allowed) if allowed else output  # no output, which the network's check tells
 
 
 def is_never(values: Tensor) -> Tensor:
