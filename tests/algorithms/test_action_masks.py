@@ -15,6 +15,7 @@ from gymnasium.spaces import Box, Dict, Discrete, MultiBinary, Text
 
 import workbench as wb
 from tests.algorithms.unrolls import random_unroll, with_final_observations
+from tests.played import checkpoint_in
 from workbench import algorithms, networks
 from workbench.algorithms import PolicyValueOutput, QValueOutput, Roles
 from workbench.algorithms.action_masks import NEVER, masked
@@ -371,3 +372,13 @@ def test_a_network_of_ones_own_whose_output_has_no_names_is_told_what_it_must_re
                              factory=lambda _: Unnamed())
     with pytest.raises(NetworkFailed, match="with a workbench.networks.PolicyValueOutput first, not a"):
         networks.check(network, spec=spec_of(), output=PolicyValueOutput)
+
+
+def test_a_policy_in_ones_own_loop_refuses_a_mask_that_allows_nothing(tmp_path):
+    env = Doors()
+    policy = wb.load_policy(checkpoint_in(tmp_path, Doors), env=env)
+    observation, _ = env.reset(seed=0)
+    assert env.open[policy.act(observation)]
+    for mask in (np.zeros(5, np.int8), np.int8([0, 0, 0, -1, 0])):
+        with pytest.raises(InvalidInput, match="the action_mask of row 0 is .* must be above 0 for a choice"):
+            policy.act({**observation, "action_mask": mask})

@@ -13,7 +13,7 @@ import torch
 
 import workbench as wb
 from workbench import algorithms, networks
-from workbench.algorithms import PolicyValueOutput, inner
+from workbench.algorithms import PolicyValueOutput, QLearning, inner
 from workbench.algorithms.distributions import Distribution, TanhNormal
 from workbench.algorithms.ppo.agent import PPO
 from workbench.config import ALGORITHMS, RunConfig, settings
@@ -204,6 +204,19 @@ class PrioritiesWithGradient(Good):
         return wb.Loss(each.mean(), {}, priorities=each)
 
 
+class SignedPriorities(Good):
+    Config = wb.ReplayConfig
+    factor = -1.0
+
+    def loss(self, network: Any, *, batch: Any, config: Any) -> wb.Loss:
+        each = self.outputs(network, batch).value.square().mean(0)
+        return wb.Loss(each.mean(), {}, priorities=each.detach() * self.factor)
+
+
+class PrioritiesNotFinite(SignedPriorities):
+    factor = float("nan")
+
+
 class EnoughIsTrue(Good):
     def loss(self, network: Any, *, batch: Any, config: Any) -> wb.Loss:
         return super().loss(network, batch=batch, config=config)._replace(enough=True)  # type: ignore[arg-type]
@@ -321,6 +334,8 @@ BROKEN = {
     Forgetful: r"parameters\(\) has 1 that state\(\) does not keep",
     NoPriorities: r"with a replay, Loss.priorities are \[B\], \(3,\), not None",
     PrioritiesWithGradient: r"Loss.priorities are detached, one for each unroll, \(3,\), not a float32 tensor",
+    SignedPriorities: r"Loss.priorities are numbers from 0 on, not \[-\d.*\] as for a batch of noise",
+    PrioritiesNotFinite: r"Loss.priorities are numbers from 0 on, not \[nan, nan, nan\]",
     EnoughIsTrue: "Loss.enough is a detached scalar tensor, not True",
     StatesOfNobody: r"Loss.next_states are detached, in the shapes of batch.initial_state: \[\]",
     TargetsWithGradient: r"Loss.value_targets is a detached tensor \[T, B\], not a float32 tensor of shape",
@@ -338,6 +353,9 @@ def test_an_algorithm_typed_here_keeps_the_rules() -> None:
     wb.check_algorithm(Good, lambda: gymnasium.make("Acrobot-v1"))
     with pytest.raises(InvalidInput, match="environment=3 must be the name of one, such as 'CartPole-v1', or a class"):
         wb.check_algorithm(Good, 3)  # type: ignore[arg-type]
+    for chooses in ("r2d2", type("Mine", (QLearning,), {"Config": type("Config", (QLearning.Config,), {})})):
+        with pytest.raises(InvalidInput, match="needs actions that are one choice, and those of Pendulum-v1 are"):
+            wb.check_algorithm(chooses, "Pendulum-v1")
 
 
 class Parts(gymnasium.Env):

@@ -277,6 +277,9 @@ def test_an_environment_that_does_not_fit_is_named(home: Path, tmp_path: Path) -
     there = wb.export_policy(inside, target=tmp_path / "mine")
     with pytest.raises(ShapeMismatch, match=r"was trained in mine with observation_shape=\(3,\), and .* \(4,\)"):
         wb.evaluate(there, episodes=1, environment=cell["Wider"])
+    with pytest.raises(InvalidInput, match=r"^environment=<lambda> is called with what .*mine was trained with, .*"
+                       r"=\{'length': 4\}. Give the class, or a function that takes these: unknown option of mine"):
+        wb.evaluate(there, environment=lambda: cell["Corridor"](4))
     for given in ("CartPole-v1", cell["Corridor"]()):
         with pytest.raises(InvalidInput, match="must be a class or a function that makes the environment"):
             wb.evaluate(there, environment=given)

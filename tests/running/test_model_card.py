@@ -49,12 +49,13 @@ def test_the_card_takes_the_longest_evaluation_that_the_run_keeps_and_else_says_
     one = checkpoint_in(tmp_path, "CartPole-v1")
     assert "model-index" not in front(model_card(one)) and "It was not evaluated for this card" in model_card(one)
     run = wb.attach(tmp_path / "run")
-    for returns in ((5.0, 5.0), (7.0, 7.0), (9.0,)):
-        evaluation_log.keep(run.directory, one, evaluation_of(one, returns=returns, lengths=(1,) * len(returns)))
+    for returns, greedy in (((5.0, 5.0), True), ((7.0, 7.0), True), ((8.0, 8.0), False), ((9.0,), True)):
+        lengths = (1,) * len(returns)
+        evaluation_log.keep(run.directory, one, evaluation_of(one, returns=returns, lengths=lengths, greedy=greedy))
     (index,) = front(model_card(one))["model-index"]
     (result,) = index["results"]
     assert result["dataset"] == {"name": "CartPole-v1", "type": "CartPole-v1"}
-    assert [metric["value"] for metric in result["metrics"]] == ["7.00 +/- 0.00"]
+    assert [metric["value"] for metric in result["metrics"]] == ["7.00 +/- 0.00"], "its code is greedy"
 
 
 class Odd(gymnasium.Env):

@@ -24,7 +24,7 @@ def build(config: RunConfig, *, spec: EnvironmentSpec, own: type[Algorithm] | No
             raise InvalidInput(f"the algorithm {config.algorithm} is a class of its user's own, which is not exported "
                                f"with weights. Play the checkpoint in its run, or by a call that takes the class: "
                                f"wb.evaluate(..., algorithm={config.algorithm}).")
-        with own_code(own, f"{own.__name__}(...)"):
+        with own_code(own, f"{own.__name__}(...)", lets=lambda error: isinstance(error, InvalidInput)):
             return own(config.hyperparameters, spec=spec)
     agent = importlib.import_module(f"workbench.algorithms.{config.algorithm}.agent")
     algorithm: Algorithm = only_class(agent, Algorithm)(config.hyperparameters, spec=spec)

@@ -158,6 +158,13 @@ def _check_environment(checkpoint: Checkpoint, environment: Any) -> None:
         raise InvalidInput(f"{where} lies in its run, which has its environment. Leave out environment=.")
     if not _made_by_user(checkpoint):
         raise InvalidInput(f"{where} was trained in {name}, which is made by its name. Leave out environment=.")
+    options = checkpoint.config.environment_options
+    try:
+        environments.check_options(name, options, environment)
+    except UnknownName as error:
+        raise InvalidInput(f"environment={getattr(environment, '__name__', environment)!s:.100} is called with what "
+                           f"{where} was trained with, environment_options={options}. Give the class, or a function "
+                           f"that takes these: {str(error).partition('. ')[0]}.") from None
 
 
 _CHECKS = {"algorithm": _check_algorithm, "network": _check_network, "environment": _check_environment}

@@ -316,6 +316,9 @@ def _check_loss(
              f"initial_priority(unroll, ...) is a number from 0 on or None, not {said_of(priority)}.")
         rule(is_tensor(loss.priorities, (config.batch_size,)),
              f"with a replay, Loss.priorities are [B], {(config.batch_size,)}, not {said_of(loss.priorities)}.")
+        if new and loss.priorities is not None:
+            rule(bool(((loss.priorities >= 0) & loss.priorities.isfinite()).all()),
+                 f"Loss.priorities are numbers from 0 on, not {loss.priorities.tolist()} as for a batch of noise.")
     return loss
 
 

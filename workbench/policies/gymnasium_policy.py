@@ -14,6 +14,7 @@ from workbench.environment_spec import EnvironmentSpec
 from workbench.environments.adapters import minigrid
 from workbench.environments.adapters.action_spaces import actions_of, each_of
 from workbench.environments.adapters.spaces import layout_of, spec_of
+from workbench.environments.contract import wrong_mask
 from workbench.errors import InvalidInput, NamesNearest, ShapeMismatch
 from workbench.policies.player import Player, load_policy
 from workbench.trajectory import Array, Flags, StepBatch
@@ -45,7 +46,8 @@ class Policy(NamesNearest):
         """The action for an observation as the environment returns it, as the environment takes it.
 
         Call it once for each observation of an episode, in their order, with the reward that came with it, and `reset`
-        before the next episode. Raises InvalidInput for an observation that is not in the environment's space.
+        before the next episode. Raises InvalidInput for an observation that is not in the environment's space, or whose
+        action_mask allows nothing.
         """
         row: Array = np.empty((1, *self._layout.shape), self._layout.dtype)
         try:
@@ -56,8 +58,11 @@ class Policy(NamesNearest):
             raise InvalidInput(f"the {wrong[1]}.")
         flags = np.array([Flags.START if self._starts else 0], np.uint8)
         came = np.array([0.0 if self._starts else reward], np.float32)
+        step = StepBatch(row, came, flags)
+        if refused := wrong_mask(step, self.spec):
+            raise InvalidInput(f"{refused}.")
         self._starts = False
-        return each_of(self._given(self._player.act(StepBatch(row, came, flags), greedy=self._greedy)), 1)[0]
+        return each_of(self._given(self._player.act(step, greedy=self._greedy)), 1)[0]
 
     def __repr__(self) -> str:
         how = "likeliest actions" if self._greedy else "sampled actions"

@@ -61,9 +61,10 @@ def model_card(
 
 
 def _longest(run: RunDirectory, checkpoint: Checkpoint) -> Evaluation | None:
-    """The evaluation with most episodes, and the newest of those: a short look later does not stand for it."""
+    """The evaluation with most episodes: a short look later does not stand for it. Of several a greedy one, as the
+    page's code acts, and of those the newest."""
     known = [entry.evaluation for entry in evaluation_log.kept(run) if entry.of(checkpoint)]
-    return max(reversed(known), key=lambda evaluation: len(evaluation.returns), default=None)
+    return max(reversed(known), key=lambda evaluation: (len(evaluation.returns), evaluation.greedy), default=None)
 
 
 def _summary(checkpoint: Checkpoint) -> str:
@@ -115,7 +116,7 @@ def _results(checkpoint: Checkpoint, evaluation: Evaluation | None) -> Iterator[
         level = "" if evaluation.no_interval else ", 95 %"
         yield ("mean return", f"{evaluation.mean:.4g} {evaluation.uncertainty}{level}",
                f"{counted(len(evaluation.returns), 'episodes')}, seed {evaluation.seed}, "
-               f"{'likeliest' if evaluation.greedy else 'sampled'} actions, {how}{differs}")
+               f"{_actions(evaluation)}, {how}{differs}")
         yield "standard deviation", f"{_deviation(evaluation):.4g}", "of the episodes' returns"
         yield "interquartile mean", f"{evaluation.iqm:.4g}", ""
         if evaluation.mean_score is not None:
@@ -129,6 +130,10 @@ def _results(checkpoint: Checkpoint, evaluation: Evaluation | None) -> Iterator[
 def _deviation(evaluation: Evaluation) -> float:
     """The sample's standard deviation; 0 of one episode."""
     return float(np.std(evaluation.returns, ddof=1)) if len(evaluation.returns) > 1 else 0.0
+
+
+def _actions(evaluation: Evaluation) -> str:
+    return "likeliest actions" if evaluation.greedy else "sampled actions"
 
 
 def _limits(checkpoint: Checkpoint, evaluation: Evaluation | None) -> Iterator[Row]:
@@ -157,7 +162,7 @@ def _metrics(checkpoint: Checkpoint, evaluation: Evaluation | None) -> Iterator[
     """As Hugging Face's leaderboards read them: mean_reward as "mean +/- standard deviation"."""
     if evaluation is not None and math.isfinite(evaluation.mean):
         protocol = evaluation.protocol or "own environment"
-        name = f"mean return of {counted(len(evaluation.returns), 'episodes')}, {protocol}"
+        name = f"mean return of {counted(len(evaluation.returns), 'episodes')}, {_actions(evaluation)}, {protocol}"
         yield {"type": "mean_reward", "value": f"{evaluation.mean:.2f} +/- {_deviation(evaluation):.2f}", "name": name,
                "verified": False}
     elif evaluation is None and checkpoint.episode_return is not None and math.isfinite(checkpoint.episode_return):
