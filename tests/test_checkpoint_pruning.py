@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tests.written_checkpoints import GROUPS, WRITES_FOREVER, flip, meta, run, save, with_replay
+from tests.written_checkpoints import GROUPS, WRITES_FOREVER, at, flip, meta, run, save, with_replay
 from workbench import checkpoints
 from workbench.errors import CheckpointCorrupt, StorageFailed, UnknownName
 from workbench.learner.training.concurrent import Concurrent
@@ -27,6 +27,16 @@ def test_pruning_keeps_the_newest_automatic_ones_and_all_that_were_asked_for(tmp
     assert [one.frames for one in checkpoints.every(tmp_path)] == [2, 4, 5, 6]
     assert checkpoints.prune(tmp_path, 2) == []
     assert len(list(tmp_path.iterdir())) == 4
+
+
+def test_lives_that_train_nothing_push_no_other_weights_out(tmp_path: Path) -> None:
+    for frames in range(1, 4):
+        save(tmp_path, frames)
+    for frames in range(4, 9):  # five lives at the weights of 3
+        checkpoints.write(tmp_path, frames=frames, groups=at(3), meta=meta(reason="stopped"), requested=frames == 6)
+        checkpoints.prune(tmp_path, 3)
+    assert [one.frames for one in checkpoints.every(tmp_path)] == [1, 2, 6, 8]
+    assert checkpoints.prune(tmp_path, 2) == [tmp_path / "000000000001"]
 
 
 def judged(mean: float, episodes: int = 100, by: str = "episode_return") -> dict[str, Any]:

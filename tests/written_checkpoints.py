@@ -26,12 +26,18 @@ def meta(**more: Any) -> dict[str, Any]:
 
 
 def save(folder: Path, frames: int = 1000, *, requested: bool = False, **more: Any) -> Checkpoint:
-    return checkpoints.write(folder, frames=frames, groups=GROUPS, meta=meta(**more), requested=requested)
+    return checkpoints.write(folder, frames=frames, groups=at(frames), meta=meta(**more), requested=requested)
 
 
 def with_replay(folder: Path, frames: int, *, requested: bool = False) -> Checkpoint:
-    groups = {**GROUPS, "replay": {"unrolls": np.full((40, 1000), frames, np.int32)}}
+    groups = {**at(frames), "replay": {"unrolls": np.full((40, 1000), frames, np.int32)}}
     return checkpoints.write(folder, frames=frames, groups=groups, meta=meta(), requested=requested)
+
+
+def at(frames: int) -> dict[str, Any]:
+    """`GROUPS` with weights of their own at so many frames; those at 1,000 as they are."""
+    model = {**GROUPS["model"], "bias": np.full(4, frames / 1000, np.float32)}
+    return {**GROUPS, "model": model}
 
 
 def flip(path: Path, at: int) -> None:

@@ -119,3 +119,28 @@ def test_many_threads_lose_nothing(threads):
     while len(seen) < threads * 200:
         seen += [int(one.env_ids[0]) for one in batcher.next_batch()]
     assert len(set(seen)) == threads * 200
+
+
+@pytest.mark.parametrize("wait", [lambda batcher: batcher.next_batch(),
+                                  lambda batcher: batcher.whole(8, [1], timeout_s=240)])
+def test_a_close_just_before_the_thread_sleeps_is_not_missed(wait):
+    class ClosedFirst:
+        """A lock before which the batcher is closed, once the thread that waits comes to it."""
+
+        def __init__(self, lock):
+            self._lock = lock
+
+        def __enter__(self):
+            batcher._lock = self._lock
+            batcher.close()
+            self._lock.acquire()
+
+        def __exit__(self, *_):
+            self._lock.release()
+
+    batcher, found = Batcher(max_batch=8, timeout_s=240), []
+    batcher._lock = ClosedFirst(batcher._lock)
+    waiting = threading.Thread(target=lambda: found.append(wait(batcher)), daemon=True)
+    waiting.start()
+    waiting.join(10)
+    assert found == [[]]

@@ -261,19 +261,25 @@ def newest_good(
 def prune(folder: Path, keep: int) -> list[Path]:
     """Remove all automatic checkpoints but the `keep` newest and the best, and the replay of these but for the newest.
 
-    The best is that of all checkpoints; those that were written because they were the best till then (`BEST`) are not
+    Of several with the same weights, as lives write them that train nothing, the newest counts, and the others go. The
+    best is that of all checkpoints; those that were written because they were the best till then (`BEST`) are not
     counted, and go once a better one is there. Requested checkpoints stay whole. Those with a damaged meta.json stay,
     for a person to inspect. Returns the folders removed. Raises StorageFailed.
     """
     every_one = every(folder)
     automatic = [checkpoint for checkpoint in every_one if not checkpoint.requested]
-    newest = [checkpoint for checkpoint in automatic if checkpoint.meta.get("reason") != BEST][-max(1, keep):]
+    by_weights: dict[object, Checkpoint] = {}
+    for checkpoint in reversed(automatic):
+        if checkpoint.meta.get("reason") != BEST:
+            model = checkpoint.files.get(file_of("model"), {})
+            by_weights.setdefault(model.get("sha256", checkpoint.path), checkpoint)
+    newest = list(by_weights.values())[:max(1, keep)]  # the newest first
     kept = [*newest, best(every_one)]
     removed = [checkpoint.path for checkpoint in automatic if checkpoint not in kept]
     try:
         for path in removed:
             remove(path)
-        _drop_replays(checkpoint for checkpoint in automatic if checkpoint not in newest[-1:])
+        _drop_replays(checkpoint for checkpoint in automatic if checkpoint not in newest[:1])
     except OSError as error:
         raise _cannot_remove(folder, error) from error
     return removed

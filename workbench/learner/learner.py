@@ -1,8 +1,8 @@
 """The learner: central inference and training around one set of weights, steered by JSON calls.
 
-Threads share the work. The `rpc` threads take the actors' steps to the batcher, the inference thread answers them and
-fills unrolls, and the main thread trains. The main thread also does what a call changes (tune, checkpoint, pause),
-between two updates. One more thread writes metrics once a second.
+Threads share the work. The inference thread reads the actors' steps from shared memory, or has them from the threads of
+gRPC's streams; it answers them and fills unrolls. The main thread trains, and does what a call changes (tune,
+checkpoint, pause) between two updates. One more thread writes metrics once a second.
 
 Several learners train as one `Group`. Each has these threads, but only the leader writes metrics. The supervisor calls
 the leader, which orders the others.
@@ -62,15 +62,15 @@ class Learner:
             learners=config.learners, rank=rank,
         )
         if self.learners.leads:
-            self._lead(DiskGuard())
+            self._lead()
         else:
             self._follow()
         self._spec: EnvironmentSpec | None = None
         self._spec_known = threading.Event()
 
-    def _lead(self, disk: DiskGuard) -> None:
+    def _lead(self) -> None:
         """Create what writes the run's log and checkpoints, and answers the supervisor."""
-        run, state, commands = self.run_directory, self.state, self.commands
+        run, state, commands, disk = self.run_directory, self.state, self.commands, DiskGuard()
         self.log = log = Recorder(run, disk)
         self.orders = Orders(state, log)
         self.checkpoints = checkpoints = CheckpointWriter(
@@ -92,9 +92,9 @@ class Learner:
             run, learner_name(rank), calls=self.calls.methods(), streams={"play": self.streams.play},
             threads=LEARNER_THREADS, on_flood=self.calls.floods.append,
         )
-        if state.config.transport == "auto" and handover.available():
-            self.streams.offer_memory(run.memory_socket(rank), run.token())
         try:
+            if state.config.transport == "auto" and handover.available():
+                self._offer_memory(run.memory_socket(rank), run.token())
             if self.learners.join(stopping=lambda: state.stopping):
                 self.orders.agree()
             ready = False
@@ -110,6 +110,13 @@ class Learner:
             server.stop(grace_s=0.5)
             self.log.close()
             state.ended.set()
+
+    def _offer_memory(self, path: str, token: str) -> None:
+        try:
+            self.streams.offer_memory(path, token)
+        except OSError as error:
+            self.log.event("error", f"actors of this machine send their steps through gRPC, not through shared memory: "
+                                    f"{path}: {error.strerror}")
 
     def _admit(self, hello: Hello, is_there: Callable[[], bool]) -> int:
         """Check the actor's environment against the network's once that is built. Returns the seed of its life."""

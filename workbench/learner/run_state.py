@@ -48,17 +48,17 @@ class Clock:
     """Seconds of training, without pauses."""
 
     def __init__(self, seconds: float = 0.0) -> None:
-        self._before = seconds
-        self._since: float | None = None
+        self._state: tuple[float, float | None] = seconds, None  # seconds before, since when it runs; replaced as one
 
     def run(self, running: bool) -> None:
         """Start the clock, or stop it."""
-        self._before, self._since = self.seconds, (time.monotonic() if running else None)
+        self._state = self.seconds, (time.monotonic() if running else None)
 
     @property
     def seconds(self) -> float:
-        """Seconds so far."""
-        return self._before + (time.monotonic() - self._since if self._since is not None else 0.0)
+        """Seconds so far, also for a thread that does not start and stop it."""
+        before, since = self._state
+        return before if since is None else before + time.monotonic() - since
 
 
 class RunState:
@@ -152,8 +152,8 @@ class RunState:
         self._last = self.progress
 
     def fail(self, error: BaseException) -> None:
-        """Let `Learner.run` raise `error` after the current update."""
-        self.failure, self.stopping = error, True
+        """Let `Learner.run` raise `error`, or what failed first, after the current update."""
+        self.failure, self.stopping = self.failure or error, True
 
     def raise_failure(self) -> None:
         """Raises the error that `fail` got, if any."""

@@ -49,6 +49,8 @@ class Replayed:
         deadline = time.monotonic() + timeout_s
         self._wait.goes_on(config.batch_size)
         while len(self.replay) < self._min_size or self._earned < config.batch_size:
+            if len(self.replay) < self.replay.capacity and self.replay.inserted % _MEMORY_CHECK == 0:
+                check_memory(config, unrolls=len(self.replay), capacity=self.replay.capacity)
             left_s = deadline - time.monotonic()
             unrolls = self.queue.take(1, timeout_s=max(0.0, left_s))
             if not unrolls:
@@ -70,8 +72,6 @@ class Replayed:
                 self._ratio, self._inserted, self._used = config.replay_ratio, 0, 0
             self._inserted += 1
             self._earned += config.replay_ratio
-        if len(self.replay) < self.replay.capacity and self.replay.inserted % _MEMORY_CHECK == 0:
-            check_memory(config, unrolls=len(self.replay), capacity=self.replay.capacity)
         self.replay.insert(unroll, self._algorithm.initial_priority(unroll, config=config))
         if unroll.flight is not None:
             unroll.flight.land()

@@ -99,14 +99,15 @@ class Batcher:
     def next_batch(self) -> list[Request]:
         """Wait for the next batch. Empty when closed."""
         self._receive(0.0)
-        while not self._closed:
+        while True:
             with self._lock:
+                if self._closed:
+                    return []
                 wait_s = self._seconds_to_wait()
                 if wait_s == 0.0:
                     return self._take()
                 self._asleep = True
             self._receive(wait_s)
-        return []
 
     def whole(self, environments: int, run_ids: Collection[int], *, timeout_s: float) -> list[Request]:
         """Wait for groups of `environments` environments, and return them in order; [] after `timeout_s` or if closed.
@@ -115,8 +116,10 @@ class Batcher:
         """
         deadline = time.monotonic() + timeout_s
         self._receive(0.0)
-        while not self._closed:
+        while True:
             with self._lock:
+                if self._closed:
+                    return []
                 self._waiting = deque(group for group in self._waiting if group.run_id in run_ids and group.is_alive())
                 self._size = sum(group.size for group in self._waiting)
                 if self._size >= environments:
@@ -126,9 +129,8 @@ class Batcher:
                     return batch
                 self._asleep = True
             if (left_s := deadline - time.monotonic()) <= 0:
-                break
+                return []
             self._receive(left_s)
-        return []
 
     @contextmanager
     def _changing(self) -> Iterator[None]:
