@@ -139,10 +139,13 @@ class Inference:
         self._episodes.count(env_ids, batch, evaluating)
         begins = self._assembler.begins(env_ids) & ~evaluating  # environments that evaluate make no unrolls
         with self._device.acting():
-            steps, before, version = self._choose(env_ids, batch, evaluating, begins)
-        actions[acting] = self._actions.to_environment(torch.from_numpy(steps.action)).numpy()
+            steps, before, version, said = self._choose(env_ids, batch, evaluating, begins)
+        chosen = self._actions.to_environment(torch.from_numpy(steps.action)).numpy()
+        actions[acting] = chosen
         self._reply(requests, actions, version)
         answered = time.perf_counter()
+        with self._device.acting():  # no actor waits for it
+            self._show(env_ids, batch, chosen, *said, version)
         finals = self._finals(batch, ~evaluating)
         if evaluating.any():
             training = ~evaluating
@@ -176,7 +179,7 @@ class Inference:
 
     def _choose(
         self, env_ids: Array, batch: StepBatch, evaluating: Array, begins: Array
-    ) -> tuple[Steps[Array], list[Array], int]:
+    ) -> tuple[Steps[Array], list[Array], int, tuple[NetworkOutput, State]]:
         """Choose the actions of N environments for their steps in `batch`. Waits for the device once.
 
         Args:
@@ -184,8 +187,8 @@ class Inference:
             begins: bool [N], whether an unroll begins with this step.
 
         Returns:
-            The steps with their actions, the frames and recurrent states before those that begin an unroll, and the
-            policy's version.
+            The steps with their actions, the frames and recurrent states before those that begin an unroll, the
+            policy's version, and what the network said and keeps, on the device.
         """
         number, previous_action = len(env_ids), self._tables.previous_action(env_ids, batch)
         places = np.where(evaluating, 0, self._assembler.places(env_ids))
@@ -213,17 +216,7 @@ class Inference:
         steps = Steps(**batch.kept(), previous_action=previous_action, action=action[:number],
                       policy_version=np.full(number, version), bootstrap_value=values, behaviour=arrays)
         self._tables.store_actions(env_ids, steps.action)
-        if self.tap.watched:
-            environment_actions = self._actions.to_environment(torch.from_numpy(steps.action)).numpy()
-            output = type(output)(*(tensor.cpu() for tensor in output))  # on XLA each row would be a graph
-            self._show(env_ids, batch, environment_actions, output, tuple(part.cpu() for part in state), version)
-        if due := self.wall.due(env_ids):
-            shown = env_ids[due]
-            self.wall.record(
-                shown.tolist(), observations=batch.observation[due],
-                actions=self._actions.to_environment(torch.from_numpy(steps.action[due])).numpy(),
-                returns=self._episodes.returns[shown], lengths=self._episodes.lengths[shown])
-        return steps, first, version
+        return steps, first, version, (output, state)
 
     def _recorded_forward(self, network: nn.Module, steps: PlacedSteps, roles: Roles) -> Forward:
         """As `_forward`, launched as a whole if the device records work."""
@@ -261,13 +254,21 @@ class Inference:
     def _show(
         self, env_ids: Array, batch: StepBatch, actions: Array, output: NetworkOutput, state: State, version: int
     ) -> None:
-        """Record the rows that are watched; no other row of the batch is copied."""
-        for row, env_id in self.tap.rows(env_ids):
+        """Record the rows that are watched, with what the network said, and those that are due on the wall."""
+        if due := self.wall.due(env_ids):
+            shown = env_ids[due]
+            self.wall.record(
+                shown.tolist(), observations=batch.observation[due], actions=actions[due],
+                returns=self._episodes.returns[shown], lengths=self._episodes.lengths[shown])
+        if not self.tap.watched:
+            return
+        output, state = type(output)(*(tensor.cpu() for tensor in output)), tuple(part.cpu() for part in state)
+        for row, env_id in self.tap.rows(env_ids):  # of copies: on XLA each row would be a graph
             self.tap.record(
                 env_id, observation=batch.observation[row].copy(), reward=float(batch.reward[row]),
                 flags=int(batch.flags[row]), action=actions[row].copy(), policy_version=version,
                 episode_return=float(self._episodes.returns[env_id]), episode_step=int(self._episodes.lengths[env_id]),
-                **thought(output, state, row, algorithm=self._algorithm, config=self._config().hyperparameters),
+                **thought(output, state, row, algorithm=self._algorithm, config=self._roles.config.hyperparameters),
             )
 
     def _reply(self, requests: list[Request], actions: Array, version: int) -> None:
