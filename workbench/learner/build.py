@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import replace
 
 import torch
 
 from workbench import algorithms, checkpoints, networks
 from workbench.algorithms import Algorithm
-from workbench.checkpoints import Checkpoint
 from workbench.checkpoints.checkpoint import OWN_NETWORK
 from workbench.config import chosen, hardware
 from workbench.config.own_algorithm import check_described
@@ -42,20 +40,12 @@ from workbench.replay.demonstration_file import Recorded
 from workbench.replay.unroll_fields import UnrollLayout
 from workbench.rundir import RunDirectory
 
-Newest = Callable[[], tuple[Checkpoint | None, list[str]]]
-
 
 class Builder:
-    """Builds the parts of one learner for the environment `spec`; `state` says how they act and train.
+    """Builds the parts of one learner for the environment `spec`; `state` says how they act and train."""
 
-    Args:
-        newest: see `Restoring`.
-    """
-
-    def __init__(
-        self, run: RunDirectory, spec: EnvironmentSpec, *, state: RunState, log: Log, meters: Meters, newest: Newest
-    ) -> None:
-        self._run, self._spec, self._newest = run, spec, newest
+    def __init__(self, run: RunDirectory, spec: EnvironmentSpec, *, state: RunState, log: Log, meters: Meters) -> None:
+        self._run, self._spec = run, spec
         self._state, self._learners, self._log, self._meters = state, state.learners, log, meters
 
     def build(self) -> tuple[Parts, Counters]:
@@ -81,8 +71,8 @@ class Builder:
         for each in (device, acting):
             each.tell = lambda sentence: self._log.event("error", sentence, progress=state.progress)
         generator = acting.generator(state.seed(1))
-        counters = Restoring(self._run, newest=self._newest, state=state, log=self._log, trainer=trainer,
-                             experience=experience, generator=generator).restore()
+        counters = Restoring(self._run, state=state, log=self._log, trainer=trainer, experience=experience,
+                             generator=generator).restore()
         if recorded is not None and not trainer.updates and learners.leads:
             self._log.event("demonstrations", f"learns from {recorded}", progress=counters)
         trainer.join(learners)

@@ -13,7 +13,6 @@ from __future__ import annotations
 import threading
 import traceback
 from collections.abc import Callable
-from functools import partial
 
 from workbench.environment_spec import EnvironmentSpec
 from workbench.errors import ConnectionLost, WorkbenchError
@@ -135,12 +134,11 @@ class Learner:
     def _build(self) -> None:
         """Build what depends on the environment: network, algorithm, tables, weights from a checkpoint."""
         assert self._spec is not None
-        state, exact = self.state, bool(self.state.config.exact_resume_updates)
-        newest = partial((ExactResume if exact else Concurrent).newest, self.run_directory,
-                         replays=state.config.replays)
-        builder = Builder(self.run_directory, self._spec, state=state, log=self.log, meters=self.meters, newest=newest)
-        parts, counters = builder.build()
+        state = self.state
+        parts, counters = Builder(
+            self.run_directory, self._spec, state=state, log=self.log, meters=self.meters).build()
         state.begin(parts, counters.time_s)
+        exact = bool(state.config.exact_resume_updates)
         self.schedule = ExactResume(state, self.streams, self.meters) if exact else Concurrent(state, self.meters)
         self.calls.report = LearnerReport(parts, meters=self.meters, streams=self.streams, unsent=self.log.unsent)
         self.log.begin(self.calls.report, state, episodes=counters.episodes)

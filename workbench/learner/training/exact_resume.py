@@ -19,6 +19,7 @@ import numpy as np
 from workbench import checkpoints
 from workbench.algorithms.batch import Batch
 from workbench.checkpoints import Checkpoint
+from workbench.config import RunConfig
 from workbench.errors import ConnectionLost
 from workbench.learner.inference.actor_streams import ActorStreams
 from workbench.learner.metrics.meters import Meters
@@ -138,3 +139,8 @@ class ExactResume:
 
 
 Schedule = Concurrent | ExactResume
+
+
+def schedule_of(config: RunConfig) -> type[Schedule]:
+    """The class of a run's schedule."""
+    return ExactResume if config.exact_resume_updates else Concurrent

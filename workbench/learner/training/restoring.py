@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple
 
@@ -15,6 +14,7 @@ from workbench.learner.metrics.recorder import Log
 from workbench.learner.run_state import RunState
 from workbench.learner.training import checkpointing
 from workbench.learner.training.checkpointing import AT_THE_START, Counters
+from workbench.learner.training.exact_resume import schedule_of
 from workbench.learner.training.trainer import Trainer
 from workbench.metrics import MetricsReader
 from workbench.replay.experience import Experience
@@ -29,17 +29,13 @@ class Source(NamedTuple):
 
 
 class Restoring:
-    """Restores a trainer, its experience and the generator of its actions.
-
-    Args:
-        newest: returns the newest good checkpoint, and what is wrong with the newer ones.
-    """
+    """Restores a trainer, its experience and the generator of its actions."""
 
     def __init__(
-        self, run: RunDirectory, *, newest: Callable[[], tuple[Checkpoint | None, list[str]]], state: RunState,
-        log: Log, trainer: Trainer, experience: Experience, generator: torch.Generator,
+        self, run: RunDirectory, *, state: RunState, log: Log, trainer: Trainer, experience: Experience,
+        generator: torch.Generator,
     ) -> None:
-        self._run, self._newest, self._state, self._log = run, newest, state, log
+        self._run, self._state, self._log = run, state, log
         self._trainer, self._experience, self._generator = trainer, experience, generator
         self._source: Source | None = None
 
@@ -64,7 +60,8 @@ class Restoring:
 
     def _restore(self) -> Counters:
         """Restore all of the newest good checkpoint (a fork begins with one), or a parent's weights, or nothing."""
-        checkpoint, wrong = self._newest()
+        config = self._state.config
+        checkpoint, wrong = schedule_of(config).newest(self._run, replays=config.replays)
         for sentence in wrong:
             self._log.event("error", f"checkpoint passed over: {sentence}")
         if checkpoint is not None:
