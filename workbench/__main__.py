@@ -27,9 +27,9 @@ _WITH_PARENT = {"_learner", "_track", "_evaluate", "_rollout", "_branch", "_onnx
 
 def _background(entry: str, words: Sequence[str]) -> int:
     """Run the process that another process of the workbench asked for."""
-    from workbench.wire.lifeline import end_with_parent, leave
+    from workbench.wire.lifeline import Lifeline, leave
 
-    lifeline = end_with_parent() if entry in _WITH_PARENT else None  # before torch is loaded, which may take long
+    lifeline = Lifeline() if entry in _WITH_PARENT else None  # before torch is loaded, which may take long
     module, _, name = _ENTRIES[entry].partition(":")
     function = getattr(import_module(f"workbench.{module}"), name)
     code = int(function(*words, lifeline=lifeline) if entry == "_learner" else function(*words))

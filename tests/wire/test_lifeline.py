@@ -7,8 +7,8 @@ import sys
 
 CHILD = """
 import time
-from workbench.wire.lifeline import end_with_parent
-end_with_parent()
+from workbench.wire.lifeline import Lifeline
+Lifeline()
 try:
     input("go on? ")
 except EOFError:

@@ -25,12 +25,12 @@ class Stream:
     environments step, so that they may run one themselves.
 
     Attributes:
-        is_here: whether the learner is on this machine.
+        by_socket: whether it reaches the learner by a socket of the file system, as on the machine of both.
     """
 
     def __init__(self, runner: asyncio.Runner, where: str | Endpoint, token: str, hello: Hello) -> None:
         self._runner, self._hello = runner, hello
-        self.is_here = (where if isinstance(where, str) else where.address).startswith("unix:")
+        self.by_socket = (where if isinstance(where, str) else where.address).startswith("unix:")
         self._channel = runner.run(_connect(where))
         play = self._channel.stream_stream(method_path("play"))
         self._call = play(metadata=token_metadata(token), wait_for_ready=True)

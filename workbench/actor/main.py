@@ -29,7 +29,7 @@ from workbench.errors import AccessDenied, ConnectionLost, OutOfBounds, ShapeMis
 from workbench.rundir import RunDirectory, sealed
 from workbench.wire import grpc
 from workbench.wire.endpoints import learner_name, reach
-from workbench.wire.lifeline import Lifeline, end_with_parent, leave_error, let_learner_first
+from workbench.wire.lifeline import Lifeline, leave_error, let_learner_first
 from workbench.wire.messages import GroupStep, Hello
 from workbench.wire.rpc import Endpoint
 
@@ -99,7 +99,7 @@ def connect_and_play(
         return False
     try:
         welcome = stream.welcome()
-        if shares_memory and welcome.memory and stream.is_here:
+        if shares_memory and welcome.memory and stream.by_socket:
             stream = shared(stream, welcome.memory, token, hello)
         play(groups, stream, seed=welcome.seed)
     except grpc.RpcError as error:
@@ -147,7 +147,7 @@ def _replace_this_process(lifeline: Lifeline) -> None:
 def main(run_dir: str, number: str) -> int:
     """Runs the actor of that number of the run in `run_dir` until its supervisor ends it. Returns the exit code."""
     run, index = RunDirectory(Path(run_dir)), int(number)
-    lifeline = end_with_parent(lambda: _remove_bundle(run))
+    lifeline = Lifeline(lambda: _remove_bundle(run))
     signal.signal(signal.SIGTERM, lambda *_: os._exit(0))
     prefer_for_oom_kill()
     let_learner_first()

@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Any
 
 from torch import nn
 
-from workbench.errors import AlgorithmFailed, WorkbenchError
+from workbench.algorithms.returned import naming
+from workbench.errors import AlgorithmFailed
 
 if TYPE_CHECKING:
     from workbench.algorithms.interface import Algorithm
@@ -63,12 +64,8 @@ class RateFactors:
         return [*self._rest, *(factor for factor in factors if factor is not None)]
 
     def _ask(self, config: Any) -> list[tuple[Any, float | None]]:
-        try:
+        with naming("rate_factors(network, ...)"):
             pairs = list(self._algorithm.rate_factors(self._network, config=config))
-        except WorkbenchError:
-            raise
-        except Exception as error:
-            raise AlgorithmFailed.of("rate_factors(network, ...)", error) from error
         for pair in pairs:
             if not (isinstance(pair, tuple | list) and len(pair) == 2):
                 raise AlgorithmFailed(f"{_RULE}, not {pair!r:.80}.")

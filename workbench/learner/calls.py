@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from workbench.checkpoints import Checkpoint
 from workbench.errors import InvalidInput, WorkbenchError
 from workbench.learner.command_queue import Commands
 from workbench.learner.disk_guard import DiskGuard
@@ -166,8 +167,8 @@ class LeaderCalls(MemberCalls):
         """Write a checkpoint between two updates; {"path", "frames"}, see `CheckpointWriter.write_requested`."""
         if not self._run.ready.is_set():
             raise WorkbenchError("there is nothing to checkpoint yet: the learner waits for its first actor.")
-        result: dict[str, Any] = self._commands.do(lambda: self._checkpoints.write_requested(reason, replay=replay))
-        return result
+        written: Checkpoint = self._commands.do(lambda: self._checkpoints.write_requested(reason, replay=replay))
+        return {"path": str(written.path), "frames": written.frames}
 
     def scale(self, actors: int) -> None:
         """Expect `actors` actors."""

@@ -77,6 +77,7 @@ class RunState:
         failure: the error that `Learner.run` will raise.
         ready: set once `parts` and all counters may be read.
         ended: set when `Learner.run` is over.
+        last_reason: of the checkpoint at the end.
         writing_replay: whether a checkpoint with its replay is being written.
         first_updates: updates with which this life began.
     """
@@ -90,7 +91,7 @@ class RunState:
         self.batcher = Batcher(max_batch=self.max_batch, timeout_s=config.batch_timeout_ms / 1000)
         self.paused, self.hold_reason = paused, ""
         self.stopping, self.writing_replay = False, False
-        self.last_checkpoint = "stopped"
+        self.last_reason = "stopped"
         self.failure: BaseException | None = None
         self.ready, self.ended = threading.Event(), threading.Event()
         self._last: Progress | None = None  # once training is over
@@ -140,7 +141,7 @@ class RunState:
 
     def stop(self, *, finished: bool = False) -> None:
         """End training at the next opportunity; or finish it, at another goal than `total_frames`."""
-        self.stopping, self.last_checkpoint = True, "finished" if finished else "stopped"
+        self.stopping, self.last_reason = True, "finished" if finished else "stopped"
 
     @property
     def counts(self) -> bool:

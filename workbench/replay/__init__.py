@@ -1,1 +1,1 @@
-"""What happens to steps between inference and training: unrolls (and, later, replay)."""
+"""What happens to steps between inference and training: unrolls, their queue, and replay."""

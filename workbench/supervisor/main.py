@@ -19,7 +19,7 @@ from workbench.supervisor.endings import Outcome
 from workbench.supervisor.hosts.host import Place, ThisMachine
 from workbench.supervisor.service import serve
 from workbench.supervisor.supervisor import Supervisor
-from workbench.wire.lifeline import end_with_parent
+from workbench.wire.lifeline import Lifeline
 
 _LOOK_S = 2.0  # after the run's folder
 
@@ -49,7 +49,7 @@ def _place(run: RunDirectory, lock_descriptor: int) -> Place:
         return ThisMachine(run, keep_open=lock_descriptor)
     from workbench.supervisor.hosts.ray import RayPlace
 
-    end_with_parent()  # Ray starts another supervisor when the host or node of this one is lost
+    Lifeline()  # Ray starts another supervisor when the host or node of this one is lost
     return RayPlace(run)
 
 

@@ -31,7 +31,7 @@ class Lifeline:
     A user's code that reads standard input (`input()`, `breakpoint()`) finds it empty, and does not wait for ever.
     """
 
-    def __init__(self, last_words: Callable[[], None] | None) -> None:
+    def __init__(self, last_words: Callable[[], None] | None = None) -> None:
         self.last_words = last_words
         self._parent = take_standard_input()
         threading.Thread(target=self._watch, name="lifeline", daemon=True).start()
@@ -59,11 +59,6 @@ def take_standard_input() -> int:
     os.dup2(nothing, sys.stdin.fileno())
     os.close(nothing)
     return taken
-
-
-def end_with_parent(last_words: Callable[[], None] | None = None) -> Lifeline:
-    """A lifeline; its `last_words` may be set later."""
-    return Lifeline(last_words)
 
 
 def let_learner_first() -> None:

@@ -161,9 +161,11 @@ class LearnerReport:
         histograms.update({name: histogram(values, edges[name]) for name, values in samples.items()})
         if len(lags):
             histograms["policy_lag"] = histogram(lags, _LAG_EDGES)
+        episodes, first_episode = self._unsent(first_episode)
         return Activity(
-            self._meters.drain().plain(), scalars, histograms, experience.occupancy, self._streams.connected,
-            self._streams.groups, self._actors(), *self._unsent(first_episode),
+            meters=self._meters.drain().plain(), scalars=scalars, histograms=histograms, kept=experience.occupancy,
+            connected=self._streams.connected, groups=self._streams.groups, actors=self._actors(),
+            episodes=episodes, first_episode=first_episode,
         )
 
     def _actors(self) -> dict[str, dict[str, float]]:
@@ -186,14 +188,15 @@ def joined(activities: Sequence[Activity]) -> Activity:
         return activities[0]
     occupancies = [activity.kept for activity in activities if activity.kept is not None]
     return Activity(
-        Sums.joined(activity.meters for activity in activities).plain(),
-        _by_name([activity.scalars for activity in activities], _joined_scalar),
-        _by_name([activity.histograms for activity in activities], lambda _, several: _joined_histogram(several)),
-        [sum(numbers) for numbers in zip(*occupancies, strict=True)] if occupancies else None,
-        sum(activity.connected for activity in activities),
-        sum(activity.groups for activity in activities),
-        {number: status for activity in activities for number, status in activity.actors.items()},
-        [episode for activity in activities for episode in activity.episodes],
+        meters=Sums.joined(activity.meters for activity in activities).plain(),
+        scalars=_by_name([activity.scalars for activity in activities], _joined_scalar),
+        histograms=_by_name(
+            [activity.histograms for activity in activities], lambda _, several: _joined_histogram(several)),
+        kept=[sum(numbers) for numbers in zip(*occupancies, strict=True)] if occupancies else None,
+        connected=sum(activity.connected for activity in activities),
+        groups=sum(activity.groups for activity in activities),
+        actors={number: status for activity in activities for number, status in activity.actors.items()},
+        episodes=[episode for activity in activities for episode in activity.episodes],
     )
 
 

@@ -8,7 +8,6 @@ from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import asdict
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -110,7 +109,7 @@ class CheckpointWriter:
         state = self._state
         if not state.finished and not self._schedule.keeps_its_end:
             return
-        reason = "finished" if state.finished else state.last_checkpoint
+        reason = "finished" if state.finished else state.last_reason
         while not self._disk.store(CHECKPOINT, lambda: self.write(reason)):
             if state.stopping or state.learners.size > 1:
                 raise StorageFailed(self._disk.warning)
@@ -129,16 +128,16 @@ class CheckpointWriter:
 
     # ---- what -------------------------------------------------------------------------------------------------------
 
-    def write_requested(self, reason: str, *, replay: bool | None) -> dict[str, Any]:
+    def write_requested(self, reason: str, *, replay: bool | None) -> Checkpoint:
         """As `write`; or, where nothing was trained or changed since the last requested checkpoint, that one again."""
         key, (earlier_key, earlier) = self._key(), self._requested or (None, None)
         if earlier is not None and key == earlier_key and earlier.path.exists():
             wanted = getattr(self._state.config.hyperparameters, "save_replay", False) if replay is None else replay
             if earlier.has_replay or not wanted:
-                return {"path": str(earlier.path), "frames": earlier.frames}
+                return earlier
         written = self.write(reason, replay=replay)
         if reason == "requested":  # others are pruned
-            self._requested = key, checkpoints.at(Path(written["path"]))
+            self._requested = key, written
         return written
 
     def _key(self) -> tuple[Any, ...]:
@@ -146,8 +145,8 @@ class CheckpointWriter:
         state, progress = self._state, self._state.progress
         return progress.updates, state.config, progress.frames if state.parts.experience.filling else None
 
-    def write(self, reason: str, *, replay: bool | None = None) -> dict[str, Any]:
-        """Write a checkpoint, and return {"path", "frames"}. Raises StorageFailed.
+    def write(self, reason: str, *, replay: bool | None = None) -> Checkpoint:
+        """Write a checkpoint. Raises StorageFailed.
 
         Args:
             replay: whether to write the replay; None: if the run's configuration asks for it and there is room.
@@ -176,7 +175,7 @@ class CheckpointWriter:
         self._disk.store(OLD_CHECKPOINTS, prune)
         self._log.event("checkpoint", f"checkpoint at {progress.frames:,} frames ({reason})", progress=progress,
                         data={"path": str(checkpoint.path)})
-        return {"path": str(checkpoint.path), "frames": progress.frames}
+        return checkpoint
 
     def _meta(self, reason: str, progress: Progress) -> dict[str, Any]:
         parts, network = self._state.parts, self._state.parts.trainer.network

@@ -91,19 +91,24 @@ class TrainingLoop:
                 else:
                     self._publish()
             self._updates.append((draw, trainer.arriving(loss)))
-            if len(self._updates) > parts.device.lags:  # on a device that runs ahead, the previous update
-                draw, arrived = self._updates.popleft()
-                parts.experience.after_update(draw, arrived(), state.hyperparameters)
-                if parts.experience.between_rounds and parts.policy.version != trainer.updates:
-                    with parts.device.tracing():  # the round has ended early
-                        self._publish()
-                for unroll in draw.unrolls:
-                    if unroll.flight is not None:
-                        unroll.flight.ends("training")
-                        unroll.flight.land()
-                        unroll.flight = None  # a later epoch may train on the unroll again
-                self._held.append(draw.unrolls)
-                draw.unrolls = ()  # it may be trained on again
+            unfinished = 1 if parts.device.lags else 0
+            if len(self._updates) > unfinished:
+                self._finish(*self._updates.popleft())
+
+    def _finish(self, draw: Batch, arrived: Callable[[], Loss | None]) -> None:
+        """Do what follows an update that the device is over with."""
+        parts = self._parts
+        parts.experience.after_update(draw, arrived(), self._state.hyperparameters)
+        if parts.experience.between_rounds and parts.policy.version != parts.trainer.updates:
+            with parts.device.tracing():  # the round has ended early
+                self._publish()
+        for unroll in draw.unrolls:
+            if unroll.flight is not None:
+                unroll.flight.ends("training")
+                unroll.flight.land()
+                unroll.flight = None  # a later epoch may train on the unroll again
+        self._held.append(draw.unrolls)
+        draw.unrolls = ()  # it may be trained on again
 
     def _publish(self) -> None:
         """Let inference act by the new weights: after each update, or after each round where the run says so."""
