@@ -340,3 +340,16 @@ def test_no_module_is_imported_to_learn_whether_a_strangers_environment_needs_a_
     there = checkpoints.export(one, tmp_path / "mine", weights_only=True)
     assert wb.load_policy(there, env=gymnasium.make("CartPole-v1"))
     assert "planted_here" not in sys.modules
+
+
+@pytest.mark.parametrize("kind", ["algorithm", "network"])
+def test_a_class_is_given_in_the_place_of_a_torn_one(home: Path, tmp_path: Path, kind: str) -> None:
+    given = {"algorithm": Biased, "network": Small}[kind]
+    inside = of_biased(tmp_path, [0.0, 9.0]) if kind == "algorithm" else checkpoint_in(tmp_path, network=Small)
+    if kind == "network":
+        inside = dataclasses.replace(inside, meta={**inside.meta, "network": OWN_NETWORK})
+    file = RunDirectory(tmp_path / "run").code / f"{kind}.pkl"
+    file.write_bytes(file.read_bytes()[:-20])
+    with pytest.raises(InvalidInput, match=rf"of its user's own, and its files hold no code.*, {kind}="):
+        wb.evaluate(inside, episodes=1)
+    assert len(wb.evaluate(inside, episodes=1, **{kind: given}).returns) == 1

@@ -271,8 +271,8 @@ def ended_r2d2_run(name: str = "replayed", meta: dict[str, Any] | None = None, *
     config = wb_config(total_frames=10_000, **fields)
     record = {"created": 1.0, "config": config, "state": "stopped", "supervisor_pid": None, "error": None}
     directory = rundir.create(name, record, code={"network.pkl": sealed.sealed("network.pkl", b"code")})
-    groups = {name: {"a": np.arange(4.0)} for name in ("model", "optimizer", "algorithm", "rng", "replay")}
     for frames in (1000, 2000):
+        groups = {name: {"a": np.arange(4.0) + frames} for name in ("model", "optimizer", "algorithm", "rng", "replay")}
         more = {"steps": 1, "updates": 1, "time_s": 1.0, "config": config, "network": "typed in a cell", **(meta or {})}
         checkpoints.write(directory.checkpoints, frames=frames, groups=groups, requested=False, meta=more)
     checkpoints.prune(directory.checkpoints, 5)

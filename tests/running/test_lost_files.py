@@ -16,7 +16,7 @@ from workbench import checkpoints, rundir
 from workbench.copies import FOLDER
 from workbench.errors import InvalidInput, RunNotFound, StorageFailed, WorkbenchError
 from workbench.metrics import MetricsWriter
-from workbench.rundir import RunDirectory
+from workbench.rundir import RunDirectory, sealed
 from workbench.running.checking import check_has_code
 
 
@@ -104,7 +104,16 @@ def test_lost_code_is_told_before_anything_is_started(
 ) -> None:
     monkeypatch.setenv(FOLDER, "file:///kept")  # that a run on Colab is copied to
     run.write(code={"environment": False, "network": False, "algorithm": False, kind: True})
-    before = run.read()
+    before, path = run.read(), run.code / f"{kind}.pkl"
+    for torn in (b"", sealed.sealed(path.name, b"\x80\x05" + bytes(300)), b"\x80\x05"):
+        run.code.mkdir(exist_ok=True)
+        path.write_bytes(torn)
+        for trust_code in (False, True):
+            with pytest.raises(InvalidInput, match=rf"the {kind} of lost, .* which is torn: {path}\. .*{remedy}"):
+                wb.resume("lost", total_frames=10**9, trust_code=trust_code)
+        with pytest.raises(StorageFailed, match=rf"{path} is torn: .* Put a copy of it back"):
+            sealed.read(path, trust_code=True)
+    path.unlink()
     for go_on in (lambda: wb.resume("lost", total_frames=10**9), lambda: wb.attach("lost").fork()):
         with pytest.raises(InvalidInput, match=rf"the {kind} of lost, .* which is not in .*code any more\. .*{remedy}"):
             go_on()

@@ -96,9 +96,9 @@ def _made_by_user(checkpoint: Checkpoint) -> bool:
 
 
 def _is_beside(checkpoint: Checkpoint, kind: str) -> bool:
-    """Whether the run around it has the class."""
+    """Whether the run around it has the class, to its last byte."""
     folder = code_beside(checkpoint.path)
-    return folder is not None and (folder / f"{kind}.pkl").exists()
+    return folder is not None and sealed.is_whole(folder / f"{kind}.pkl")
 
 
 def _check_missing(checkpoint: Checkpoint, given: Mapping[str, Any]) -> None:

@@ -14,6 +14,7 @@ from __future__ import annotations
 import hashlib
 import hmac
 import os
+import pickle
 import platform
 import secrets
 from collections.abc import Collection
@@ -21,7 +22,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from workbench.config import RunConfig, Setting
-from workbench.errors import AccessDenied, HomeNotWritable
+from workbench.errors import AccessDenied, HomeNotWritable, StorageFailed
 from workbench.rundir.files import (
     check_unlinked,
     content,
@@ -57,12 +58,11 @@ def read(path: Path, *, trust_code: bool = False) -> bytes | None:
     Args:
         trust_code: whether the user allows it to run, wherever it comes from.
 
-    Raises AccessDenied for code that no launch of this user on this machine has written.
+    Raises AccessDenied for code that no launch of this user on this machine has written, and StorageFailed for torn
+    code that is to be trusted.
     """
     try:
-        if trust_code:
-            return _parted(content(path, largest=LARGEST))[1]
-        data = own(path, largest=LARGEST)
+        data = content(path, largest=LARGEST) if trust_code else own(path, largest=LARGEST)
     except (FileNotFoundError, NotADirectoryError):
         return None
     except AccessDenied as error:
@@ -70,6 +70,10 @@ def read(path: Path, *, trust_code: bool = False) -> bytes | None:
     except OSError as error:
         raise AccessDenied(f"{path} is not read: {error.strerror}.") from None
     seal, code = _parted(data)
+    if trust_code and path.suffix == ".pkl" and not _is_code(code):
+        raise StorageFailed(f"{path} is torn: it does not begin and end as code does. Put a copy of it back.")
+    if trust_code:
+        return code
     key = _key()
     if key is not None and hmac.compare_digest(seal, _seal(key, path.name, code)):
         return code
@@ -77,6 +81,16 @@ def read(path: Path, *, trust_code: bool = False) -> bytes | None:
         return code
     raise AccessDenied(f"{path} ({owner(path)}) holds code that was typed in a cell, and no launch of yours on this "
                        f"machine wrote it. It was not loaded. {_remedy(path)}")
+
+
+def is_whole(path: Path) -> bool:
+    """Whether a file holds code to its end, whoever wrote it; of a file that cannot be looked at `read` says why."""
+    try:
+        return _is_code(_parted(content(path, largest=LARGEST))[1])
+    except (FileNotFoundError, NotADirectoryError):
+        return False
+    except OSError:
+        return True
 
 
 def all_code(folder: Path, *, trust_code: bool = False, but: Collection[str] = ()) -> dict[str, bytes]:
@@ -165,6 +179,11 @@ def fingerprint(path: Path) -> str:
 def vouched(folder: Path) -> str:
     """The value of `VOUCHED` for a run's processes on other machines. Raises as `read`."""
     return ",".join(map(_digest, all_code(folder).values()))
+
+
+def _is_code(code: bytes) -> bool:
+    """Whether a pickle begins and ends there."""
+    return code.startswith(pickle.PROTO) and code.endswith(pickle.STOP)
 
 
 def _parted(data: bytes) -> tuple[bytes, bytes]:

@@ -165,18 +165,20 @@ def check_goes_on(directory: RunDirectory, config: RunConfig) -> None:
 
 
 def check_has_code(directory: RunDirectory, config: RunConfig, *, but: Collection[str] = ()) -> None:
-    """Raises InvalidInput where a file of code that was typed in a cell for a run is gone, `but` for those given now.
-    """
+    """Raises InvalidInput where a file of a run's code that was typed in a cell is gone or torn, `but` for those given
+    now."""
     typed = {**directory.read().get("code", {}), "algorithm": bool(config.own_algorithm)}
     name, anew = directory.name, "Put it back, or launch a new run from its weights:"
     remedies = {"environment": f"{anew} wb.launch(YourEnvironment, checkpoint={name!r})",
                 "network": f"{anew} wb.launch(..., network=your_network, checkpoint={name!r})",
                 "algorithm": f"Give it again: wb.resume({name!r}, algorithm={config.algorithm})"}
     for kind, remedy in remedies.items():
-        if typed.get(kind) and f"{kind}.pkl" not in but and not (directory.code / f"{kind}.pkl").exists():
+        path = directory.code / f"{kind}.pkl"
+        if typed.get(kind) and path.name not in but and not sealed.is_whole(path):
+            lost = f"is torn: {path}" if path.exists() else f"is not in {directory.code} any more"
             copied = f", or take the folder code {kept}" if (kept := of_its_copy(config)) else ""
-            raise InvalidInput(f"the {kind} of {name}, {getattr(config, kind)}, is code of its user's own, which is "
-                               f"not in {directory.code} any more. {remedy}{copied}.")
+            raise InvalidInput(f"the {kind} of {name}, {getattr(config, kind)}, is code of its user's own, which "
+                               f"{lost}. {remedy}{copied}.")
 
 
 def with_changes(config: RunConfig, changes: dict[str, Any]) -> RunConfig:

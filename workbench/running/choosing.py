@@ -64,7 +64,8 @@ def to_play(source: Checkpoint | OfRun | str | Path, *, trust_code: bool) -> Che
     run = around(checkpoint.path)
     if run.record.exists():
         check_unlinked(run.path)  # rollouts are written there
-        sealed.all_code(run.code, trust_code=trust_code)
+        torn = [path.name for path in run.code.glob("*.pkl") if not sealed.is_whole(path)]  # the call may give it
+        sealed.all_code(run.code, trust_code=trust_code, but=torn)
     sealed.check_module(run.code, checkpoint.config.environment, trust_code=trust_code)
     return checkpoint
 
