@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -12,7 +13,7 @@ import pytest
 import workbench as wb
 from tests.conftest import eventually, processes_of
 from tests.faults.harm import COUNTING, complete, messages
-from workbench.errors import CheckpointCorrupt, ConnectionLost, RunExists, RunNotFound
+from workbench.errors import ConnectionLost, InvalidInput, RunExists, RunNotFound
 
 
 def truncate(folder: Path) -> None:
@@ -52,18 +53,22 @@ def whole(module_home: Path) -> wb.Run:
     return run
 
 
-def test_the_newest_good_checkpoint_is_found_behind_all_kinds_of_damage(whole: wb.Run) -> None:
+def test_the_newest_good_checkpoint_is_found_behind_all_kinds_of_damage(
+    whole: wb.Run, capsys: pytest.CaptureFixture[str]
+) -> None:
     made = whole.checkpoints
     expected, bad = made[-len(DAMAGE) - 1], [one.path for one in made[-len(DAMAGE) :]]
     for damage, folder in zip(DAMAGE, bad, strict=True):
         damage(folder)
     run = wb.resume(whole.name)
+    printed = capsys.readouterr().out
     said = eventually(lambda: messages(run, "restore"))
     assert said == [f"continues from the checkpoint at {expected.frames:,} frames"]
     passed = [one for one in messages(run, "error") if one.startswith("checkpoint passed over: ")]
     assert len(passed) == len(DAMAGE)
     for folder in bad:
         assert any(str(folder) in one for one in passed), f"{folder.name} is not named"
+        assert re.search(f"whole goes on from {expected.frames:,} frames: .*{folder}", printed)
     status = run.wait(updates=expected.updates + 5, timeout_s=240)
     assert status.frames > expected.frames
     run.stop()
@@ -74,22 +79,21 @@ def test_a_run_without_one_good_checkpoint_says_so_and_is_not_trained_anew(whole
     directory = shutil.copytree(whole.path, whole.path.with_name("hopeless"))
     for one in wb.attach("hopeless").checkpoints:
         truncate(one.path)
-    with pytest.raises(CheckpointCorrupt, match="none of its checkpoints can be read"):
+    before = wb.attach("hopeless").status
+    with pytest.raises(InvalidInput, match=r"^hopeless has no good checkpoint\. .* Put one back, or launch a new run"):
         wb.resume("hopeless")
     run = wb.attach("hopeless")
-    assert run.status.state == "failed"
-    assert len(run.metrics("loss")) > 0
-    eventually(lambda: not processes_of(directory))
+    assert (run.status.state, run.status.frames) == ("stopped", before.frames) and before.frames > 0
+    assert len(run.metrics("loss")) > 0 and not processes_of(directory)
 
 
 def test_a_run_whose_checkpoints_are_gone_says_so_and_is_not_trained_anew(whole: wb.Run) -> None:
     directory = shutil.copytree(whole.path, whole.path.with_name("emptied"))
     shutil.rmtree(directory / "checkpoints")
-    said = r"its checkpoints are gone .* it would begin at 0 frames\. The last one was the checkpoint at [\d,]+ frames"
-    with pytest.raises(CheckpointCorrupt, match=said):
+    with pytest.raises(InvalidInput, match=r"^emptied has no good checkpoint any more: there is nothing in .* Put one"):
         wb.resume("emptied")
     run = wb.attach("emptied")
-    assert run.status.state == "failed" and len(run.metrics("loss")) > 0
+    assert run.status.state == "stopped" and len(run.metrics("loss")) > 0
 
 
 @pytest.mark.full

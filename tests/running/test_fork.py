@@ -371,10 +371,10 @@ def test_a_run_without_a_good_checkpoint_cannot_be_forked(home: Path, nowhere: N
     run = ended_r2d2_run()
     for one in run.checkpoints:
         (one.path / "model.safetensors").unlink()
-    with pytest.raises(InvalidInput, match="replayed has no good checkpoint yet"):
+    with pytest.raises(InvalidInput, match=r"replayed has no good checkpoint\. .* Put one back, or launch a new run"):
         run.fork()
     run.directory.write(error={"type": "NetworkFailed", "message": "no such layer\nTraceback ..."})
-    with pytest.raises(InvalidInput, match="no good checkpoint yet. .*It failed: NetworkFailed: no such layer$"):
+    with pytest.raises(InvalidInput, match=r"no good checkpoint\. .*It failed: NetworkFailed: no such layer$"):
         run.fork()
     run.directory.write(config=run.config.replaced(storage="/elsewhere").to_json())
     with pytest.raises(InvalidInput, match=r"brings the one of its copy in /elsewhere\. It failed"):

@@ -41,6 +41,10 @@ def test_a_lost_history_is_told_with_the_counters_of_the_last_checkpoint(run: Ru
     assert (status.frames, status.updates, status.warning) == (2000, 125, said)
     assert repr(wb.attach("lost")).startswith(f"Run(lost: stopped, 2,000 frames: {said}"[:60])
     assert wb.runs()["lost"].frames == 2000
+    run.metrics.touch()
+    status = wb.attach("lost").status
+    assert (status.frames, status.warning) == (2000, f"its history is gone: {run.metrics} is empty.")
+    run.metrics.unlink()
     run.write(config={**run.read()["config"], "storage": "file:///kept"})
     assert wb.attach("lost").status.warning == f"{said} wb.resume('lost') brings that of its copy in file:///kept."
 

@@ -160,6 +160,9 @@ def test_a_sweep_takes_no_name_whose_runs_are_there(home: Path) -> None:
     with pytest.raises(RunExists, match="there is a run 'mine-0', a name that a sweep 'mine' would use"):
         wb.sweep("CartPole-v1", space={"learning_rate": (1e-4, 1e-2)}, parallel=1, name="mine")
     assert not list(home.glob("sweeps/*"))
+    (home / "sweeps" / "mine").mkdir(parents=True)
+    with pytest.raises(RunExists, match="a sweep 'mine'"):
+        wb.sweep("CartPole-v1", space={"learning_rate": (1e-4, 1e-2)}, parallel=1, name="mine")
 
 
 def test_no_sweeps_are_an_empty_table() -> None:

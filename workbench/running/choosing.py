@@ -95,21 +95,22 @@ def _newest_or_first(run: RunDirectory) -> Checkpoint:
 def newest_checkpoint(directory: RunDirectory) -> Checkpoint:
     """A run's newest good checkpoint; its replay is not checked. Raises InvalidInput."""
     newest, problems = checkpoints.newest_good(directory.checkpoints, replay=False)
+    copied = of_its_copy(directory.config())
+    newer = f" wb.resume({directory.name!r}) brings the one {copied}, if it is newer." if copied else ""
     for problem in problems if newest else ():
-        notify(f"Passed over: {problem}")
+        notify(f"Passed over: {problem}{newer}")
     if newest is None:
-        copied, gone = of_its_copy(directory.config()), not problems and lost_checkpoints(directory)
-        lacks = f"any more: there is nothing in {directory.checkpoints}" if gone else "yet"
+        gone = not problems and lost_checkpoints(directory)
+        lacks = f" any more: there is nothing in {directory.checkpoints}" if gone else "" if problems else " yet"
         remedy = ""
-        if copied and (problems or gone):
-            remedy = f"wb.resume({directory.name!r}) brings the one {copied}."
-        elif gone:
-            remedy = "Put one back, or launch a new run."
+        if problems or gone:
+            remedy = (f"wb.resume({directory.name!r}) brings the one {copied}." if copied
+                      else "Put one back, or launch a new run.")
         error = directory.read().get("error")
         first_line = error["message"].strip().partition("\n")[0] if error else ""
         why = f"It failed: {error['type']}{f': {first_line}' * bool(first_line)}" if error else ""
         raise InvalidInput(" ".join(filter(None, [
-            f"{directory.name} has no good checkpoint {lacks}.", *problems, remedy, why])))
+            f"{directory.name} has no good checkpoint{lacks}.", *problems, remedy, why])))
     return newest
 
 

@@ -151,7 +151,8 @@ def stored_status(directory: RunDirectory) -> RunStatus:
     elif state == "stopped" and not row and not record.get("lives"):
         corrections["reason"] = f"not started yet. wb.resume({directory.name!r}) starts it."
     if not lives and lost_history(directory):
-        damage = f"its history is gone: there is no {directory.metrics}.{_with_its_copy(directory)}"
+        lost = f"{directory.metrics} is empty" if directory.metrics.exists() else f"there is no {directory.metrics}"
+        damage = f"its history is gone: {lost}.{_with_its_copy(directory)}"
     if damage:
         corrections |= {**_of_last_checkpoint(directory, status), "warning": damage}
     status = replace(status, state=state, **corrections)
@@ -160,8 +161,9 @@ def stored_status(directory: RunDirectory) -> RunStatus:
 
 
 def lost_history(directory: RunDirectory) -> bool:
-    """Whether there is no history of a run that has been started."""
-    return not directory.metrics.exists() and bool(directory.read().get("lives"))
+    """Whether a run that has been started has no history, or an empty file in its place, and no process."""
+    is_there = directory.metrics.exists() and (directory.metrics.stat().st_size or lock.is_alive(directory))
+    return not is_there and bool(directory.read().get("lives"))
 
 
 def lost_checkpoints(directory: RunDirectory) -> bool:

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Unpack
 
 from workbench import launchers, rundir
-from workbench.checkpoints import Checkpoint
+from workbench.checkpoints import Checkpoint, newest_good
 from workbench.config import DEFAULT, REPLAY_S, RunConfig, hardware
 from workbench.config.chosen import DEVICE_VARIABLE
 from workbench.config.few_updates import few_updates
@@ -32,8 +32,8 @@ from workbench.running.checking import (
     with_algorithm,
     with_changes,
 )
-from workbench.running.choosing import chosen_checkpoint
-from workbench.running.connection import Control, stored_status
+from workbench.running.choosing import chosen_checkpoint, newest_checkpoint
+from workbench.running.connection import Control, lost_checkpoints, stored_status
 from workbench.running.deletion import END_S, trashed_if_refused
 from workbench.running.handle import Run, attach
 from workbench.running.progress import notify
@@ -236,6 +236,7 @@ def _checked_to_go_on(
 
     def prepare() -> None:
         catch_up(directory, config)
+        _check_weights(directory)
         check_parent(directory)
         try:
             directory.new_token()
@@ -253,6 +254,17 @@ def _checked_to_go_on(
         )
 
     return prepare
+
+
+def _check_weights(directory: RunDirectory) -> None:
+    """Says which of its newest checkpoints a run does not go on from. Raises InvalidInput where all that it had are
+    damaged or gone."""
+    newest, problems = newest_good(directory.checkpoints, replay=False)
+    if newest is not None:
+        for problem in problems:
+            notify(f"{directory.name} goes on from {newest.frames:,} frames: {problem}")
+    elif problems or lost_checkpoints(directory):
+        newest_checkpoint(directory)  # raises
 
 
 def _check_history(directory: RunDirectory, config: RunConfig) -> None:

@@ -120,7 +120,12 @@ def catch_up(directory: RunDirectory, config: RunConfig) -> None:
         except StorageFailed as error:
             away.append(str(error))
             continue
-        if said := storage.catch_up(directory):
+        try:
+            said = storage.catch_up(directory)
+        except StorageFailed as error:
+            raise StorageFailed(f"{error} Or go on without that copy: wb.attach({directory.name!r}).fork(storage='')."
+                                ) from None
+        if said:
             notify(said)
         elif (lost_history(directory) or lost_checkpoints(directory)) and not storage.has(directory.name):
             away.append(f"There is nothing of it in {place}: is that what was mounted there?")

@@ -134,7 +134,7 @@ def create(
     """
     path = folder() / name
     namesake = next((rundir.home() / "runs").glob(f"{name}-[0-9]*"), None)
-    if namesake is not None:
+    if namesake is not None and not path.exists():
         raise RunExists(f"there is a run {namesake.name!r}, a name that a sweep {name!r} would use. Choose another.")
     try:
         with rundir.made_at_once(path, "sweep") as hidden:
