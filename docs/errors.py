@@ -65,8 +65,8 @@ REMEDIES = {
                     "`trust_code=True`; see [security](security.md).",
     "ConnectionLost": "Look at `run.state`: a supervisor that was killed is replaced by `wb.resume(name)`. On "
                       "several machines, see that they reach each other.",
-    "CheckpointCorrupt": "Take an older checkpoint: `run.checkpoints` marks the damaged one, and a resume passes it "
-                         "over by itself.",
+    "CheckpointCorrupt": "Take an older checkpoint: `run.checkpoints` marks the damaged one, or has it not where its "
+                         "`meta.json` is damaged, and a resume passes it over by itself.",
     "MissingPackage": "Run the command in the message, then restart the kernel.",
 }
 

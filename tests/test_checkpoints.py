@@ -241,12 +241,14 @@ def test_any_flipped_bit_is_found_and_the_checkpoint_before_is_used(tmp_path: Pa
 
 @pytest.mark.parametrize("harm", [lambda file: file.write_bytes(file.read_bytes()[:-1]), lambda file: file.unlink()])
 def test_a_list_of_checkpoints_marks_those_that_are_torn(tmp_path: Path, harm: Callable[[Path], Any]) -> None:
-    good, bad = save(tmp_path, 1000), save(tmp_path, 2000)
+    good, bad = (save(tmp_path, 1000 * mean, judged={"by": "episode_return", "mean": float(mean), "episodes": 100})
+                 for mean in (1, 2))
     harm(bad.path / "model.safetensors")
     assert not good.is_torn and bad.is_torn
     owner: Any = SimpleNamespace(name="torn", directory=SimpleNamespace(checkpoints=tmp_path))
     _, *lines = repr(Checkpoints([good, bad], owner)).splitlines()
     assert ["damaged" in line for line in lines] == [False, True]
+    assert ["the best" in line for line in lines] == [True, False]
 
 
 @pytest.mark.parametrize("name", ["model.safetensors", "meta.json"])

@@ -250,3 +250,13 @@ def test_a_study_that_is_gone_or_damaged_is_said_so() -> None:
     with pytest.raises(StorageFailed, match="study.sqlite is gone"):
         sweep_study.opened(sweep)
     assert not sweep.study.exists()
+
+
+def test_empty_files_of_a_sweep_are_said_to_be_that() -> None:
+    sweep = folder()
+    sweep.study.write_bytes(b"")
+    with pytest.raises(StorageFailed, match=r"study.sqlite is empty\. The sweep's runs are not affected: wb.runs"):
+        sweep_study.opened(sweep)
+    sweep.record.write_bytes(b"")
+    with pytest.raises(StorageFailed, match=r"sweep.json: .* Put a copy of it back, or move .* away: the sweep's runs"):
+        sweep.read()

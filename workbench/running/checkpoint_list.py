@@ -72,8 +72,10 @@ class Checkpoints(list[Checkpoint]):
 
     @property
     def best(self) -> Checkpoint | None:
-        """The best of the run (see `Run.best`), whose files are not verified here; None where they are of no run."""
-        return checkpoints.best([each for each in self if each.path.parent == self._owner.directory.checkpoints])
+        """The best of the run (see `Run.best`) with all its files, which are not read here; None where they are of no
+        run."""
+        own = self._owner.directory.checkpoints
+        return checkpoints.best([each for each in self if each.path.parent == own and not each.is_torn])
 
     @property
     def table(self) -> Table[Checkpoint]:

@@ -111,6 +111,9 @@ class SweepFolder(RecordFolder):
             return {"error": None, "parent": None, **record}
         except FileNotFoundError:
             raise RunNotFound(f"{self.path} is gone: there is no sweep in it. wb.sweeps() lists the sweeps.") from None
+        except StorageFailed as error:
+            raise StorageFailed(f"{error} Put a copy of it back, or move {self.path} away: the sweep's runs are not "
+                                "affected.") from None
 
     def write(self, /, **changes: Any) -> None:
         """Change fields of sweep.json atomically. Only one process writes at a time: the sweep's own while it lives.
