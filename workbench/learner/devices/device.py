@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
+from itertools import islice
 from typing import Any
 
 import numpy as np
@@ -75,6 +76,11 @@ class Device:
     def fetch(self, tensors: Sequence[torch.Tensor]) -> list[Array]:
         """`tensors` of this thread's stream as NumPy arrays; waits for the device once."""
         return [tensor.numpy() for tensor in self.send(tensors)()]
+
+    def fetch_groups(self, *groups: Sequence[torch.Tensor]) -> list[list[Array]]:
+        """`fetch` of all tensors at once, in their groups."""
+        arrays = iter(self.fetch([tensor for group in groups for tensor in group]))
+        return [list(islice(arrays, len(group))) for group in groups]
 
     def send(self, tensors: Sequence[torch.Tensor]) -> Callable[[], list[torch.Tensor]]:
         """Start to copy `tensors` to the host. Returns a function that waits for the copies and returns them."""

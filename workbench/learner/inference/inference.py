@@ -202,17 +202,18 @@ class Inference:
             self._device.cut()
             bootstrap = self._bootstrap(network, env_ids, batch)
             output, state, actions, behaviour = self._recorded_forward(network, placed_steps, Roles(rank, evaluation))
-        # Back to the host by one copy, in the order in which it was given; padding is cut off.
-        action, *rest = self._device.fetch([actions, *behaviour.values(), *before, *bootstrap])
-        arrays = {name: value[:number] for name, value in zip(behaviour, rest, strict=False)}
+        # Back to the host by one copy; padding is cut off.
+        (action,), behaved, first, final_values = self._device.fetch_groups(
+            [actions], [*behaviour.values()], before, bootstrap)
+        arrays = {name: value[:number] for name, value in zip(behaviour, behaved, strict=True)}
         number_begun = np.count_nonzero(begins)
-        first = [value[:number_begun] for value in rest[len(arrays) : len(arrays) + len(before)]]
+        first = [value[:number_begun] for value in first]
         if self._discounted is not None:
             discount = self._roles.config.hyperparameters.discount
             arrays[DISCOUNTED_RETURN] = self._discounted.add(env_ids, batch, discount=discount)
         values = np.zeros(number, np.float32)
-        if bootstrap:
-            values[batch.final_index] = rest[-1][: len(batch.final_index)]
+        for final_value in final_values:
+            values[batch.final_index] = final_value[: len(batch.final_index)]
         steps = Steps(**batch.kept(), previous_action=previous_action, action=action[:number],
                       policy_version=np.full(number, version), bootstrap_value=values, behaviour=arrays)
         self._tables.store_actions(env_ids, steps.action)
