@@ -11,6 +11,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from workbench.algorithms.frame_stacking import stack_frames
 from workbench.errors import ShapeMismatch
 from workbench.trajectory import Array, Unroll, Unrolled, shaped, unroll_axis
 
@@ -44,6 +45,10 @@ class Batch(Unrolled[Tensor]):
     sample: Sample | None = None
     unrolls: tuple[Unroll, ...] = ()
     round: int = 0
+
+    def stacked(self) -> Tensor:
+        """The observations as a network sees them, [T+1, B, *stacked]: see `stack_frames`."""
+        return stack_frames(self.observation, stack_prefix=self.stack_prefix, start=self.start)
 
 
 class BatchMemory:

@@ -17,7 +17,6 @@ from torch import Tensor, nn
 from workbench.algorithms.batch import Batch
 from workbench.algorithms.distributions import Distribution, distribution_of
 from workbench.algorithms.episode_ends import rewards_and_discounts
-from workbench.algorithms.frame_stacking import stack_frames
 from workbench.algorithms.running_statistics import Peers
 from workbench.config import LearningConfig
 from workbench.environment_spec import ACTION_KINDS, ACTION_WORDS, EnvironmentSpec
@@ -291,8 +290,7 @@ class Algorithm:
 
     def outputs(self, network: Network, batch: Batch) -> Any:
         """The network's output [T+1, B, ...] at every step of a batch, from the unrolls' first states."""
-        stacked = stack_frames(batch.observation, stack_prefix=batch.stack_prefix, start=batch.start)
-        output, _ = network(stacked, batch.previous_action, batch.reward, batch.start, batch.initial_state)
+        output, _ = network(batch.stacked(), batch.previous_action, batch.reward, batch.start, batch.initial_state)
         return output
 
     def rewards(self, batch: Batch, config: Any) -> Tensor:

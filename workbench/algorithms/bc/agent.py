@@ -9,7 +9,6 @@ from workbench.algorithms.action_masks import is_never
 from workbench.algorithms.batch import Batch
 from workbench.algorithms.bc import targets
 from workbench.algorithms.bc.config import BCConfig
-from workbench.algorithms.frame_stacking import stack_frames
 from workbench.algorithms.interface import Algorithm, Loss, Network, PolicyValueOutput
 from workbench.environment_spec import EnvironmentSpec
 from workbench.trajectory import NO_DISCOUNT, Flags
@@ -50,7 +49,7 @@ class BC(Algorithm):
 
     def _after_burn_in(self, network: Network, batch: Batch) -> PolicyValueOutput:
         """The network's output [T+1, B, ...] at the steps after the burn-in, which a network without memory skips."""
-        stacked = stack_frames(batch.observation, stack_prefix=batch.stack_prefix, start=batch.start)
+        stacked = batch.stacked()
         output: PolicyValueOutput
         state, first = batch.initial_state, self.overlap
         if state and first:

@@ -16,7 +16,6 @@ from workbench.algorithms.action_masks import is_never
 from workbench.algorithms.batch import Batch
 from workbench.algorithms.episode_ends import rewards_and_discounts
 from workbench.algorithms.final_observations import with_finals
-from workbench.algorithms.frame_stacking import stack_frames
 from workbench.algorithms.interface import Heads, Loss, Network, QValueOutput, State
 from workbench.algorithms.q_learning import QLearning, q_values_of
 from workbench.algorithms.r2d2 import targets
@@ -51,7 +50,7 @@ class R2D2(QLearning):
         The gradient reaches back to the first step after the burn-in. Priorities are those of the same errors.
         """
         seen, first, state = with_finals(batch), self.overlap, batch.initial_state
-        stacked = stack_frames(seen.batch.observation, stack_prefix=batch.stack_prefix, start=seen.batch.start)
+        stacked = seen.batch.stacked()
         inputs = (stacked, seen.batch.previous_action, seen.batch.reward, seen.batch.start)
         if config.recurrent_state == "zero":
             state = tuple(torch.zeros_like(part) for part in state)

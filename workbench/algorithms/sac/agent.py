@@ -18,7 +18,6 @@ from torch import Tensor, nn
 from workbench.algorithms.action_masks import is_never
 from workbench.algorithms.batch import Batch
 from workbench.algorithms.final_observations import with_finals
-from workbench.algorithms.frame_stacking import stack_frames
 from workbench.algorithms.interface import Algorithm, Heads, Loss, Network, PolicyCriticsOutput, Roles, State, inner
 from workbench.algorithms.sac import targets
 from workbench.algorithms.sac.config import SACConfig
@@ -98,7 +97,7 @@ class SAC(Algorithm):
 
     def _trained_outputs(self, network: Network, batch: Batch) -> PolicyCriticsOutput:
         """As `outputs`, but the last step, whose output is a target alone, comes without gradients."""
-        stacked = stack_frames(batch.observation, stack_prefix=batch.stack_prefix, start=batch.start)
+        stacked = batch.stacked()
 
         def over(steps: slice, state: State) -> tuple[PolicyCriticsOutput, State]:
             return network(stacked[steps], batch.previous_action[steps], batch.reward[steps], batch.start[steps], state)

@@ -19,7 +19,6 @@ from torch import nn
 
 from workbench.algorithms import returned
 from workbench.algorithms.batch import Batch
-from workbench.algorithms.frame_stacking import stack_frames
 from workbench.algorithms.interface import Algorithm, Loss, Network, inner
 from workbench.algorithms.own_code import is_own, own_code
 from workbench.algorithms.rate_factors import RateFactors
@@ -113,8 +112,8 @@ class Trainer:
                 lay_out(self.optimizer)
                 self.optimizer.step()
             if isinstance(self.network, Observed) and len(self.network.statistics):
-                stacks = stack_frames(batch.observation, stack_prefix=batch.stack_prefix, start=batch.start)
-                self.network.observe(stacks[:-1], self._learners.peers)  # the last step is the next unroll's first
+                seen = batch.stacked()[:-1]
+                self.network.observe(seen, self._learners.peers)  # the last step is the next unroll's first
             with self._own_code("after_update"):
                 self.algorithm.after_update(loss, config=config)
             with self._own_code("updated"):
