@@ -17,6 +17,7 @@ from tests.written_checkpoints import GROUPS, WRITES_FOREVER, at, flip, meta, ru
 from workbench import checkpoints
 from workbench.errors import CheckpointCorrupt, StorageFailed, UnknownName
 from workbench.learner.training.concurrent import Concurrent
+from workbench.learner.training.exact_resume import ExactResume
 from workbench.rundir import RunDirectory
 
 
@@ -37,6 +38,25 @@ def test_lives_that_train_nothing_push_no_other_weights_out(tmp_path: Path) -> N
         checkpoints.prune(tmp_path, 3)
     assert [one.frames for one in checkpoints.every(tmp_path)] == [1, 2, 6, 8]
     assert checkpoints.prune(tmp_path, 2) == [tmp_path / "000000000001"]
+
+
+def test_repeated_weights_stay_while_there_is_room_and_where_an_exact_run_or_a_fork_begins(tmp_path: Path) -> None:
+    run = RunDirectory(tmp_path)
+    for frames, more in enumerate([{"reason": "exact"}, {"reason": "finished"}, {"fork": {"run": "a"}}, {}, {}], 1):
+        checkpoints.write(run.checkpoints, frames=frames, groups=at(7), meta=meta(**more), requested=False)
+    assert checkpoints.prune(run.checkpoints, 5) == [], "rollouts and evaluations name them"
+    exact, _, fork, _, last = checkpoints.every(run.checkpoints)
+    checkpoints.prune(run.checkpoints, 3)
+    assert checkpoints.every(run.checkpoints) == [exact, fork, last]
+    assert ExactResume.newest(run, replays=False)[0] == fork
+
+
+def test_a_torn_best_checkpoint_does_not_push_the_best_whole_one_out(tmp_path: Path) -> None:
+    for frames, mean in enumerate((8.0, 9.0, 2.0, 2.0), start=1):
+        save(tmp_path, frames, **judged(mean))
+    (tmp_path / "000000000002" / "model.safetensors").unlink()
+    checkpoints.prune(tmp_path, 2)
+    assert [one.frames for one in checkpoints.every(tmp_path)] == [1, 3, 4]
 
 
 def judged(mean: float, episodes: int = 100, by: str = "episode_return") -> dict[str, Any]:

@@ -673,9 +673,10 @@ def test_a_run_that_has_lost_its_history_gets_that_of_its_copy(
     assert Storage(url).keep(run) == 100 and run_copy.copy(run, drive) == 100
     place = {"identity": "pong-1", "rows": {"loss": 9}, "event": 9, "sent": 20}
     rundir.write_record(run.trackers / "wandb.json", place)
-    for go_on in (lambda: storage.restored(f"{url}/pong"), lambda: restored_run.restored("pong", drive),
-                  lambda: starting.catch_up(run, stored)):
-        run.metrics.unlink()
+    for lose, go_on in ((Path.unlink, lambda: storage.restored(f"{url}/pong")),
+                        (Path.unlink, lambda: restored_run.restored("pong", drive)),
+                        (lambda path: path.write_bytes(b""), lambda: starting.catch_up(run, stored))):
+        lose(run.metrics)
         Path(f"{run.metrics}-wal").write_bytes(b"of the file that is gone")
         go_on()
         said = "pong has lost its history, metrics.sqlite: that of its copy in"
@@ -702,7 +703,21 @@ def test_a_run_whose_history_is_gone_waits_for_a_copy_that_is_away_and_says_so_w
         starting.catch_up(run, away)
     capsys.readouterr()
     starting.catch_up(run, RunConfig.build("CartPole-v1"))
-    assert "pong has lost its history: there is no" in capsys.readouterr().out
+    assert "pong has lost its history, " in capsys.readouterr().out
+
+
+def test_a_run_that_is_whole_here_is_told_how_to_do_without_a_copy_that_cannot_be_read(
+    home: Path, tmp_path: Path
+) -> None:
+    run, config = made(), RunConfig.build("CartPole-v1", storage=f"file://{tmp_path}/kept")
+    (tmp_path / "kept").mkdir()
+    (tmp_path / "kept" / "pong").write_bytes(b"no folder")
+    with pytest.raises(StorageFailed) as without:
+        starting.catch_up(run, config)
+    save(run.checkpoints, frames=100)
+    with pytest.raises(StorageFailed) as whole:
+        starting.catch_up(run, config)
+    assert str(whole.value) == f"{without.value} Or go on without that copy: wb.attach('pong').fork(storage='')."
 
 
 @pytest.mark.parametrize("held", [lock.of_supervisor, lock.of_start])

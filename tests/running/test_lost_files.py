@@ -14,6 +14,7 @@ import workbench as wb
 from tests.widgets import recorded
 from workbench import checkpoints, rundir
 from workbench.copies import FOLDER
+from workbench.environments.adapters.code_by_value import load_factory
 from workbench.errors import InvalidInput, RunNotFound, StorageFailed, WorkbenchError
 from workbench.metrics import MetricsWriter
 from workbench.rundir import RunDirectory, sealed
@@ -116,7 +117,7 @@ def test_lost_code_is_told_before_anything_is_started(
             with pytest.raises(InvalidInput, match=rf"the {kind} of lost, .* which is torn: {path}\. .*{remedy}"):
                 wb.resume("lost", total_frames=10**9, trust_code=trust_code)
         with pytest.raises(StorageFailed, match=rf"{path} is torn: .* Put a copy of it back"):
-            sealed.read(path, trust_code=True)
+            load_factory(path, trust_code=True)
     path.unlink()
     for go_on in (lambda: wb.resume("lost", total_frames=10**9), lambda: wb.attach("lost").fork()):
         with pytest.raises(InvalidInput, match=rf"the {kind} of lost, .* which is not in .*code any more\. .*{remedy}"):

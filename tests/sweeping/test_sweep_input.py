@@ -161,7 +161,7 @@ def test_a_sweep_takes_no_name_whose_runs_are_there(home: Path) -> None:
         wb.sweep("CartPole-v1", space={"learning_rate": (1e-4, 1e-2)}, parallel=1, name="mine")
     assert not list(home.glob("sweeps/*"))
     (home / "sweeps" / "mine").mkdir(parents=True)
-    with pytest.raises(RunExists, match="a sweep 'mine'"):
+    with pytest.raises(RunExists, match="there is a sweep 'mine' already"):
         wb.sweep("CartPole-v1", space={"learning_rate": (1e-4, 1e-2)}, parallel=1, name="mine")
 
 

@@ -28,6 +28,7 @@ META = "meta.json"
 LARGEST_META = 2 * files.LARGEST_RECORD  # bytes: it holds more than the run's configuration
 NAME = re.compile(r"\d{12,}(-\d+)?", re.ASCII)  # of the folder of one
 OWN_NETWORK = "typed in a cell"  # `network` in the meta of one whose network a user wrote
+EXACT = "exact"  # reason of one from which an exact run goes on
 REPLAY = "replay"  # the one group that may be missing: pruning removes its file, and no other
 SUFFIX = ".safetensors"
 

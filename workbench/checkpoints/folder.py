@@ -20,6 +20,7 @@ import numpy.typing as npt
 
 from workbench.checkpoints.best import BEST, best
 from workbench.checkpoints.checkpoint import (
+    EXACT,
     META,
     NAME,
     REMEDY,
@@ -261,28 +262,32 @@ def newest_good(
 def prune(folder: Path, keep: int) -> list[Path]:
     """Remove all automatic checkpoints but the `keep` newest and the best, and the replay of these but for the newest.
 
-    Of several with the same weights, as lives write them that train nothing, the newest counts, and the others go. The
-    best is that of all checkpoints; those that were written because they were the best till then (`BEST`) are not
-    counted, and go once a better one is there. Requested checkpoints stay whole. Those with a damaged meta.json stay,
-    for a person to inspect. Returns the folders removed. Raises StorageFailed.
+    Of those that are too many, as lives write them that train nothing, those go first whose weights a later one has.
+    The best is that of all whole checkpoints; those that were written because they were the best till then (`BEST`) are
+    not counted, and go once a better one is there. Requested checkpoints stay whole. Those with a damaged meta.json
+    stay, for a person to inspect. Returns the folders removed. Raises StorageFailed.
     """
     every_one = every(folder)
     automatic = [checkpoint for checkpoint in every_one if not checkpoint.requested]
-    by_weights: dict[object, Checkpoint] = {}
-    for checkpoint in reversed(automatic):
-        if checkpoint.meta.get("reason") != BEST:
-            model = checkpoint.files.get(file_of("model"), {})
-            by_weights.setdefault(model.get("sha256", checkpoint.path), checkpoint)
-    newest = list(by_weights.values())[:max(1, keep)]  # the newest first
-    kept = [*newest, best(every_one)]
+    counted = [checkpoint for checkpoint in automatic if checkpoint.meta.get("reason") != BEST]
+    last_with = {_weights(checkpoint): checkpoint for checkpoint in counted}
+    repeated_first = sorted(counted, key=lambda checkpoint: last_with[_weights(checkpoint)] is checkpoint)
+    kept = [*repeated_first[-max(1, keep):], best([checkpoint for checkpoint in every_one if not checkpoint.is_torn])]
     removed = [checkpoint.path for checkpoint in automatic if checkpoint not in kept]
     try:
         for path in removed:
             remove(path)
-        _drop_replays(checkpoint for checkpoint in automatic if checkpoint not in newest[:1])
+        _drop_replays(checkpoint for checkpoint in automatic if checkpoint not in counted[-1:])
     except OSError as error:
         raise _cannot_remove(folder, error) from error
     return removed
+
+
+def _weights(checkpoint: Checkpoint) -> object:
+    """Alike for checkpoints with the same weights; that of a fork, and where an exact run goes on, is like no other."""
+    alone = "fork" in checkpoint.meta or checkpoint.meta.get("reason") == EXACT
+    model = checkpoint.files.get(file_of("model"))
+    return checkpoint.path if alone or model is None else model["sha256"]
 
 
 def remove(path: Path) -> None:

@@ -159,7 +159,7 @@ def _restore_opponent(source: RunDirectory, run: RunDirectory, code: Mapping[str
 
 def _bring_history(run: RunDirectory, copied_run: RunDirectory, there: str) -> str:
     """Bring the history of a copy to a run that has none here. Returns what to say of it, or ""."""
-    if run.metrics.exists() or not copied_run.metrics.exists():
+    if run.has_history or not copied_run.has_history:
         return ""
     if any(cmp(aside, copied_run.metrics, shallow=False) for aside in run.path.glob(f"{_ASIDE}{run.metrics.name}-*")):
         return ""  # damaged, and put aside before
@@ -187,7 +187,7 @@ def caught_up_at_rest(run: RunDirectory, catch_up: Callable[[RunDirectory], str]
 def has_all(run: RunDirectory, copied: Sequence[Checkpoint]) -> bool:
     """Whether a run has a history and a whole checkpoint here, and has lost none of these of its copy, oldest first."""
     here = to_copy(run)
-    return bool(here) and not _lost(here, copied) and run.metrics.exists()
+    return bool(here) and not _lost(here, copied) and run.has_history
 
 
 def _lost(here: Sequence[Checkpoint], copied: Sequence[Checkpoint]) -> list[Checkpoint]:

@@ -115,7 +115,7 @@ class Learner:
             self.streams.offer_memory(path, token)
         except OSError as error:
             self.log.event("error", f"actors of this machine send their steps through gRPC, not through shared memory: "
-                                    f"{path}: {error.strerror}")
+                                    f"{path}: {error.strerror or error}")
 
     def _admit(self, hello: Hello, is_there: Callable[[], bool]) -> int:
         """Check the actor's environment against the network's once that is built. Returns the seed of its life."""

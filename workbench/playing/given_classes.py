@@ -82,7 +82,9 @@ def _identifier(name: str, otherwise: str) -> str:
 def _made_by_user(checkpoint: Checkpoint) -> bool:
     """Whether its environment or wrappers were typed for its run, so that no name makes it."""
     config, name = checkpoint.config, checkpoint.config.environment
-    if config.wrappers or _is_beside(checkpoint, "environment") or environments.registered_factory(name) is not None:
+    folder = code_beside(checkpoint.path)
+    typed = folder is not None and (folder / "environment.pkl").exists()  # torn or whole
+    if config.wrappers or typed or environments.registered_factory(name) is not None:
         return True
     if ":" in name:  # a module registers it, which is not imported for what a stranger may have written
         return False

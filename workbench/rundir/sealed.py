@@ -22,7 +22,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from workbench.config import RunConfig, Setting
-from workbench.errors import AccessDenied, HomeNotWritable, StorageFailed
+from workbench.errors import AccessDenied, HomeNotWritable
 from workbench.rundir.files import (
     check_unlinked,
     content,
@@ -58,11 +58,12 @@ def read(path: Path, *, trust_code: bool = False) -> bytes | None:
     Args:
         trust_code: whether the user allows it to run, wherever it comes from.
 
-    Raises AccessDenied for code that no launch of this user on this machine has written, and StorageFailed for torn
-    code that is to be trusted.
+    Raises AccessDenied for code that no launch of this user on this machine has written.
     """
     try:
-        data = content(path, largest=LARGEST) if trust_code else own(path, largest=LARGEST)
+        if trust_code:
+            return _parted(content(path, largest=LARGEST))[1]
+        data = own(path, largest=LARGEST)
     except (FileNotFoundError, NotADirectoryError):
         return None
     except AccessDenied as error:
@@ -70,10 +71,6 @@ def read(path: Path, *, trust_code: bool = False) -> bytes | None:
     except OSError as error:
         raise AccessDenied(f"{path} is not read: {error.strerror}.") from None
     seal, code = _parted(data)
-    if trust_code and path.suffix == ".pkl" and not _is_code(code):
-        raise StorageFailed(f"{path} is torn: it does not begin and end as code does. Put a copy of it back.")
-    if trust_code:
-        return code
     key = _key()
     if key is not None and hmac.compare_digest(seal, _seal(key, path.name, code)):
         return code
@@ -86,11 +83,12 @@ def read(path: Path, *, trust_code: bool = False) -> bytes | None:
 def is_whole(path: Path) -> bool:
     """Whether a file holds code to its end, whoever wrote it; of a file that cannot be looked at `read` says why."""
     try:
-        return _is_code(_parted(content(path, largest=LARGEST))[1])
+        code = _parted(content(path, largest=LARGEST))[1]
     except (FileNotFoundError, NotADirectoryError):
         return False
     except OSError:
         return True
+    return code.startswith(pickle.PROTO) and code.endswith(pickle.STOP)
 
 
 def all_code(folder: Path, *, trust_code: bool = False, but: Collection[str] = ()) -> dict[str, bytes]:
@@ -149,14 +147,15 @@ def files_in(folder: Path) -> list[Path]:
 
 
 def check(
-    folder: Path, config: RunConfig | None = None, *, address: str | None = None, trust_code: bool = False
+    folder: Path, config: RunConfig | None = None, *, address: str | None = None, trust_code: bool = False,
+    but: Collection[str] = (),
 ) -> None:
     """Called before a run starts whose code is in that folder. Seals there what the call trusts or names.
 
     Arguments and errors are those of `every`; raises StorageFailed as `check_unlinked` of the run, and OSError.
     """
     check_unlinked(folder.parent)
-    for name, data in every(folder, config, address=address, trust_code=trust_code).items():
+    for name, data in every(folder, config, address=address, trust_code=trust_code, but=but).items():
         path = folder / name
         if not path.exists() or content(path, largest=LARGEST) != data:
             make_private(folder)
@@ -179,11 +178,6 @@ def fingerprint(path: Path) -> str:
 def vouched(folder: Path) -> str:
     """The value of `VOUCHED` for a run's processes on other machines. Raises as `read`."""
     return ",".join(map(_digest, all_code(folder).values()))
-
-
-def _is_code(code: bytes) -> bool:
-    """Whether a pickle begins and ends there."""
-    return code.startswith(pickle.PROTO) and code.endswith(pickle.STOP)
 
 
 def _parted(data: bytes) -> tuple[bytes, bytes]:

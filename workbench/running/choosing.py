@@ -92,13 +92,20 @@ def _newest_or_first(run: RunDirectory) -> Checkpoint:
         return waiting.written_checkpoint(control, "requested", replay=None, timeout_s=REPLAY_S)
 
 
-def newest_checkpoint(directory: RunDirectory) -> Checkpoint:
-    """A run's newest good checkpoint; its replay is not checked. Raises InvalidInput."""
+def newest_checkpoint(directory: RunDirectory, *, of_copy: str | None = None) -> Checkpoint:
+    """A run's newest good checkpoint; its replay is not checked. Raises InvalidInput.
+
+    Args:
+        of_copy: the end of a phrase about what a copy has that the run lacks; None: see `of_its_copy`.
+    """
     newest, problems = checkpoints.newest_good(directory.checkpoints, replay=False)
-    copied = of_its_copy(directory.config())
-    newer = f" wb.resume({directory.name!r}) brings the one {copied}, if it is newer." if copied else ""
+    copied = ""
+    if newest is None or (problems and not lock.is_alive(directory)):
+        copied = of_its_copy(directory.config()) if of_copy is None else of_copy
     for problem in problems if newest else ():
-        notify(f"Passed over: {problem}{newer}")
+        notify(f"Passed over: {problem}")
+    if newest is not None and copied:
+        notify(f"wb.resume({directory.name!r}) brings the newest {copied}, if that is newer.")
     if newest is None:
         gone = not problems and lost_checkpoints(directory)
         lacks = f" any more: there is nothing in {directory.checkpoints}" if gone else "" if problems else " yet"

@@ -161,9 +161,8 @@ def stored_status(directory: RunDirectory) -> RunStatus:
 
 
 def lost_history(directory: RunDirectory) -> bool:
-    """Whether a run that has been started has no history, or an empty file in its place, and no process."""
-    is_there = directory.metrics.exists() and (directory.metrics.stat().st_size or lock.is_alive(directory))
-    return not is_there and bool(directory.read().get("lives"))
+    """Whether a run that has been started has no history, or an empty file in its place."""
+    return not directory.has_history and bool(directory.read().get("lives"))
 
 
 def lost_checkpoints(directory: RunDirectory) -> bool:

@@ -226,10 +226,10 @@ def _checked_to_go_on(
     config = with_changes(moved, moved.ending_warm_up(changes, stored_status(directory).updates))
     check_goes_on(directory, config)
     check_has_code(directory, config, but=mended)
-    if directory.metrics.exists():
+    if directory.has_history:
         _check_history(directory, config)
     trust_code = sealed.TRUST.check(trust_code)
-    sealed.check(directory.code, config, address=address, trust_code=trust_code)
+    sealed.check(directory.code, config, address=address, trust_code=trust_code, but=mended)
     sealed.check(directory.opponent.code, trust_code=trust_code)
     make_private(directory.logs)  # an archive may lack empty folders
     launchers.checked(place, config)
@@ -257,14 +257,13 @@ def _checked_to_go_on(
 
 
 def _check_weights(directory: RunDirectory) -> None:
-    """Says which of its newest checkpoints a run does not go on from. Raises InvalidInput where all that it had are
-    damaged or gone."""
+    """Says which damaged checkpoints a run passes over. Raises InvalidInput where all that it had are damaged or gone.
+    """
     newest, problems = newest_good(directory.checkpoints, replay=False)
-    if newest is not None:
-        for problem in problems:
-            notify(f"{directory.name} goes on from {newest.frames:,} frames: {problem}")
-    elif problems or lost_checkpoints(directory):
-        newest_checkpoint(directory)  # raises
+    if newest is None and (problems or lost_checkpoints(directory)):
+        newest_checkpoint(directory, of_copy="")  # raises
+    for problem in problems:
+        notify(f"Passed over: {problem}")
 
 
 def _check_history(directory: RunDirectory, config: RunConfig) -> None:

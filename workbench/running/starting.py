@@ -123,8 +123,9 @@ def catch_up(directory: RunDirectory, config: RunConfig) -> None:
         try:
             said = storage.catch_up(directory)
         except StorageFailed as error:
-            raise StorageFailed(f"{error} Or go on without that copy: wb.attach({directory.name!r}).fork(storage='')."
-                                ) from None
+            whole, _ = checkpoints.newest_good(directory.checkpoints, replay=False)
+            without = f" Or go on without that copy: wb.attach({directory.name!r}).fork(storage='')." if whole else ""
+            raise StorageFailed(f"{error}{without}") from None
         if said:
             notify(said)
         elif (lost_history(directory) or lost_checkpoints(directory)) and not storage.has(directory.name):
@@ -141,7 +142,7 @@ def catch_up(directory: RunDirectory, config: RunConfig) -> None:
         if not checkpoints.every(directory.checkpoints):
             raise StorageFailed(f"{directory.name} has neither a checkpoint nor a history in {directory.path}, and "
                                 "would begin anew. Put one back, or launch a new run.")
-        said = f"{directory.name} has lost its history: there is no {directory.metrics}. It goes on with an empty one."
+        said = f"{directory.name} has lost its history, {directory.metrics}, and goes on with an empty one."
         with closing(MetricsWriter(directory.metrics)) as writer:
             writer.event("error", said)
         notify(said)

@@ -22,7 +22,14 @@ import cloudpickle
 
 from workbench.environments.adapters import sent_modules
 from workbench.environments.adapters.wrapping import Factory, Wrapped
-from workbench.errors import AlgorithmFailed, EnvironmentFailed, InvalidInput, NetworkFailed, WorkbenchError
+from workbench.errors import (
+    AlgorithmFailed,
+    EnvironmentFailed,
+    InvalidInput,
+    NetworkFailed,
+    StorageFailed,
+    WorkbenchError,
+)
 from workbench.rundir import sealed
 from workbench.rundir.files import absolute
 
@@ -125,7 +132,10 @@ def load_factory(path: Path, *, trust_code: bool = False) -> Any:
     """The factory, the wrappers or the class in a run's file; None if there is no such file.
 
     Raises AccessDenied for code that no launch of this user wrote here, unless the user trusts it, see
-    `rundir.sealed`; EnvironmentFailed, NetworkFailed or AlgorithmFailed, by the file's name, as `loads`.
+    `rundir.sealed`; StorageFailed for torn code; EnvironmentFailed, NetworkFailed or AlgorithmFailed, by the file's
+    name, as `loads`.
     """
     code = sealed.read(path, trust_code=trust_code)
+    if code is not None and not sealed.is_whole(path):
+        raise StorageFailed(f"{path} is torn: it does not begin and end as code does. Put a copy of it back.")
     return None if code is None else loads(code, failure=_FAILURES[path.stem])

@@ -19,6 +19,7 @@ import numpy as np
 from workbench import checkpoints
 from workbench.algorithms.batch import Batch
 from workbench.checkpoints import Checkpoint
+from workbench.checkpoints.checkpoint import EXACT
 from workbench.config import RunConfig
 from workbench.errors import ConnectionLost
 from workbench.learner.inference.actor_streams import ActorStreams
@@ -27,8 +28,6 @@ from workbench.learner.run_state import RunState
 from workbench.learner.training.concurrent import Concurrent
 from workbench.rundir import RunDirectory
 from workbench.wire.messages import Hello
-
-EXACT = "exact"  # reason of the checkpoints that end stretches
 
 
 class Interrupted(Exception):
