@@ -61,8 +61,8 @@ def evaluate(
         starts: for human starts, a file of recorded actions; see `environments.atari.human_starts`.
         max_steps: of an episode; one that goes on longer fails the evaluation, since it may never end.
         trust_code: let code that was typed in a cell for its run execute as you, wherever the run comes from.
-        algorithm, network: the class of a user's own that an exported checkpoint was trained by: its files hold no
-            code. None: it ships, or lies with the checkpoint's run.
+        algorithm, network: the class of a user's own by which it was trained, where no code is beside it: it was
+            exported, or its run has lost the file. None: it ships, or lies with the checkpoint's run.
         environment: the same of the class or function that made its environment, wrapped as in training.
 
     Raises:

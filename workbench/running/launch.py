@@ -156,8 +156,8 @@ def resume(
 
     Raises:
         RunNotFound: with the nearest name.
-        InvalidInput: a change is wrong, the run has reached total_frames, or it has no checkpoint and the one that it
-            starts from was deleted; nothing was started.
+        InvalidInput: a change is wrong, the run has reached total_frames, its checkpoints are all damaged or gone, it
+            has none and the one that it starts from was deleted, or its code is gone or torn; nothing was started.
         AccessDenied: it is another user's, or needs code that no launch of yours on this machine wrote.
         StorageFailed: its copy cannot be read, or the run of that name that is here is another one.
         and, while it starts, the errors of `launch`.
