@@ -143,6 +143,9 @@ class DQN(QLearning):
 wb.launch("CartPole-v1", algorithm=DQN)
 ```
 
+Where the environment has action masks, `q_values` of what is not allowed are -1e9: a maximum never takes them, and what
+adds up or averages over actions must leave them out (`workbench.algorithms.action_masks.is_never`).
+
 Double DQN lets the network choose and the target network value the choice:
 `self.outputs(self.target, batch).q_values.gather(-1, q_values.argmax(-1, keepdim=True))[..., 0]`.
 
