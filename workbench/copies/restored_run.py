@@ -25,7 +25,7 @@ from workbench.copies.run_copy import (
     with_best,
 )
 from workbench.errors import CheckpointCorrupt, InvalidInput, RunNotFound, StorageFailed
-from workbench.metrics import MetricsReader, MetricsWriter, check_whole
+from workbench.metrics import MetricsReader, MetricsWriter, check_whole, holds_nothing
 from workbench.rundir import RunDirectory, files, lock, sealed
 
 _ROWS_SINCE = 1_000_000  # that a tracker was given after a copy: more than one has of a life; their numbers must grow
@@ -159,7 +159,7 @@ def _restore_opponent(source: RunDirectory, run: RunDirectory, code: Mapping[str
 
 def _bring_history(run: RunDirectory, copied_run: RunDirectory, there: str) -> str:
     """Bring the history of a copy to a run that has none here. Returns what to say of it, or ""."""
-    if run.has_history or not copied_run.has_history:
+    if not holds_nothing(run.metrics) or holds_nothing(copied_run.metrics):
         return ""
     if any(cmp(aside, copied_run.metrics, shallow=False) for aside in run.path.glob(f"{_ASIDE}{run.metrics.name}-*")):
         return ""  # damaged, and put aside before
@@ -187,7 +187,7 @@ def caught_up_at_rest(run: RunDirectory, catch_up: Callable[[RunDirectory], str]
 def has_all(run: RunDirectory, copied: Sequence[Checkpoint]) -> bool:
     """Whether a run has a history and a whole checkpoint here, and has lost none of these of its copy, oldest first."""
     here = to_copy(run)
-    return bool(here) and not _lost(here, copied) and run.has_history
+    return bool(here) and not _lost(here, copied) and not holds_nothing(run.metrics)
 
 
 def _lost(here: Sequence[Checkpoint], copied: Sequence[Checkpoint]) -> list[Checkpoint]:

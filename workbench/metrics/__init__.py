@@ -7,7 +7,16 @@ After a resume, frames and updates continue from the checkpoint; rows beyond it 
 
 from workbench.metrics.history import History
 from workbench.metrics.reader import MetricsReader
-from workbench.metrics.schema import COUNTERS, Progress, check_tables, check_whole
+from workbench.metrics.schema import COUNTERS, Progress, check_tables, check_whole, holds_nothing
 from workbench.metrics.writer import MetricsWriter
 
-__all__ = ["COUNTERS", "History", "MetricsReader", "MetricsWriter", "Progress", "check_tables", "check_whole"]
+__all__ = [
+    "COUNTERS",
+    "History",
+    "MetricsReader",
+    "MetricsWriter",
+    "Progress",
+    "check_tables",
+    "check_whole",
+    "holds_nothing",
+]

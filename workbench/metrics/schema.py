@@ -161,6 +161,11 @@ def check_tables(path: Path, *, most_rows: int) -> None:
         pass
 
 
+def holds_nothing(path: Path) -> bool:
+    """Whether there is no history, or an empty file in its place."""
+    return not path.exists() or not path.stat().st_size
+
+
 def check_whole(path: Path) -> None:
     """Raises StorageFailed if the file was damaged on its way, or is no history of a run."""
     with reading(path) as connection:

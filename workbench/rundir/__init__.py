@@ -194,11 +194,6 @@ class RunDirectory(RecordFolder):
         """The address of the learner of that rank on its own machine."""
         return socket_address(self.path, f"learner-{rank}.sock" if rank else "learner.sock")
 
-    @property
-    def has_history(self) -> bool:
-        """Whether there is a file with its history that is not empty."""
-        return self.metrics.exists() and self.metrics.stat().st_size > 0
-
     def memory_socket(self, rank: int = 0) -> str:
         """The path of the socket where actors ask the learner of that rank for memory to share."""
         return socket_address(self.path, f"memory-{rank}.sock" if rank else "memory.sock").removeprefix("unix:")

@@ -16,7 +16,7 @@ from workbench import checkpoints
 from workbench.config import RunConfig
 from workbench.copies import of_its_copy
 from workbench.errors import AccessDenied, ConnectionLost, RunNotAlive, StorageFailed, WorkbenchError
-from workbench.metrics import MetricsReader, Progress
+from workbench.metrics import MetricsReader, Progress, holds_nothing
 from workbench.metrics.status import RunStatus
 from workbench.rundir import ENDED, RunDirectory, lock
 from workbench.supervisor import stopping_rules
@@ -162,7 +162,7 @@ def stored_status(directory: RunDirectory) -> RunStatus:
 
 def lost_history(directory: RunDirectory) -> bool:
     """Whether a run that has been started has no history, or an empty file in its place."""
-    return not directory.has_history and bool(directory.read().get("lives"))
+    return holds_nothing(directory.metrics) and bool(directory.read().get("lives"))
 
 
 def lost_checkpoints(directory: RunDirectory) -> bool:

@@ -18,7 +18,7 @@ from workbench.copies import of_its_copy
 from workbench.environments.adapters.wrapping import Wrapper
 from workbench.errors import InvalidInput, StorageFailed, WorkbenchError, checked_arguments
 from workbench.launchers.contract import Launched, Launcher
-from workbench.metrics import MetricsReader, MetricsWriter, check_whole
+from workbench.metrics import MetricsReader, MetricsWriter, check_whole, holds_nothing
 from workbench.rundir import RunDirectory, sealed
 from workbench.rundir.files import make_private, write_atomically
 from workbench.running import demonstrating, remote, waiting
@@ -226,7 +226,7 @@ def _checked_to_go_on(
     config = with_changes(moved, moved.ending_warm_up(changes, stored_status(directory).updates))
     check_goes_on(directory, config)
     check_has_code(directory, config, but=mended)
-    if directory.has_history:
+    if not holds_nothing(directory.metrics):
         _check_history(directory, config)
     trust_code = sealed.TRUST.check(trust_code)
     sealed.check(directory.code, config, address=address, trust_code=trust_code, but=mended)
