@@ -10,13 +10,5 @@ from workbench.metrics.reader import MetricsReader
 from workbench.metrics.schema import COUNTERS, Progress, check_tables, check_whole, holds_nothing
 from workbench.metrics.writer import MetricsWriter
 
-__all__ = [
-    "COUNTERS",
-    "History",
-    "MetricsReader",
-    "MetricsWriter",
-    "Progress",
-    "check_tables",
-    "check_whole",
-    "holds_nothing",
-]
+__all__ = ["COUNTERS", "History", "MetricsReader", "MetricsWriter", "Progress", "check_tables", "check_whole",
+           "holds_nothing"]
