@@ -85,20 +85,20 @@ class UnrollAssembler:
         """Steps in [0, unroll_length), evenly spread for any number of environments (Weyl's sequence)."""
         return (env_ids * _GOLDEN_RATIO % 1 * self.layout.unroll_length).astype(np.int64)
 
-    def begins(self, rows: Array) -> Array:
-        """bool [N]: whether the next step of each environment of `rows` is the first of an unroll."""
-        first: Array = self._index[rows] % self.layout.unroll_length == 0
+    def begins(self, env_ids: Array) -> Array:
+        """bool [N]: whether the next step of each environment is the first of an unroll."""
+        first: Array = self._index[env_ids] % self.layout.unroll_length == 0
         return first
 
-    def places(self, rows: Array) -> Array:
-        """int64 [N]: where `frames` keeps the next frame of each environment of `rows`; zeros if they are kept here."""
+    def places(self, env_ids: Array) -> Array:
+        """int64 [N]: where `frames` keeps the next frame of each environment; zeros if they are kept here."""
         if self._frames is None:
-            return np.zeros(len(rows), np.int64)
-        return self._frames.places(self._slots[rows], self._index[rows])
+            return np.zeros(len(env_ids), np.int64)
+        return self._frames.places(self._slots[env_ids], self._index[env_ids])
 
-    def fills(self, rows: Array) -> Array:
-        """bool [N]: whether the last step of each environment of `rows` is in an unroll, and was not left out."""
-        filled: Array = self._index[rows] > 0
+    def fills(self, env_ids: Array) -> Array:
+        """bool [N]: whether the last step of each environment is in an unroll, and was not left out."""
+        filled: Array = self._index[env_ids] > 0
         return filled
 
     def append(
@@ -115,12 +115,12 @@ class UnrollAssembler:
         """
         if self._finals and finals is not None:
             self._keep_finals(env_ids[finals[0]], finals[1])
-        rows, index = env_ids, self._index[env_ids]
-        self._index[rows] += 1
+        index = self._index[env_ids]
+        self._index[env_ids] += 1
         if index.min(initial=0) < 0:
             used = index >= 0
-            rows, index, steps = rows[used], index[used], steps.map(lambda array: array[used])
-        arrays, slots = steps.arrays(), self._slots[rows]
+            env_ids, index, steps = env_ids[used], index[used], steps.map(lambda array: array[used])
+        arrays, slots = steps.arrays(), self._slots[env_ids]
         places = slots * self.length + index
         for name, table in self._steps.items():
             table.reshape(len(table) * self.length, *table.shape[2:])[places] = arrays[name]
@@ -128,13 +128,13 @@ class UnrollAssembler:
         first, number = slots[begins], index[begins] // self.layout.unroll_length
         for table, values in zip(self._before.values(), before, strict=True):
             table[first, number] = values
-        full = rows[index == self.length - 1]
+        full = env_ids[index == self.length - 1]
         return self._completed(full) if len(full) else []
 
-    def _keep_finals(self, rows: Array, observation: Array) -> None:
-        """Write the final observations of transitions into the next step of `rows`, where that is trained on and its
+    def _keep_finals(self, env_ids: Array, observation: Array) -> None:
+        """Write the final observations of transitions into the next step of `env_ids`, where that is trained on and its
         unroll has a place left. Unrolls share no such step."""
-        slots, index, steps = self._slots[rows], self._index[rows], self._finals["final_step"]
+        slots, index, steps = self._slots[env_ids], self._index[env_ids], self._finals["final_step"]
         place = np.count_nonzero(steps[slots], axis=1)
         kept = (index > self.layout.overlap) & (place < steps.shape[1])
         where = slots[kept], place[kept]
@@ -144,19 +144,19 @@ class UnrollAssembler:
         if self._finals:
             self._finals["final_step"][slots] = 0
 
-    def _completed(self, rows: Array) -> list[Unroll]:
-        """The unrolls of `rows`, which go on in other slots; those begin with the steps that both unrolls share."""
-        full, following = self._slots[rows], np.array([self._take_slot() for _ in range(len(rows))])
+    def _completed(self, env_ids: Array) -> list[Unroll]:
+        """The unrolls of `env_ids`, which go on in other slots; those begin with the steps that both unrolls share."""
+        full, following = self._slots[env_ids], np.array([self._take_slot() for _ in range(len(env_ids))])
         shared = self.length - self.layout.unroll_length
-        if len(rows) < _MANY or self._bytes_handed_on > _LIGHT:
+        if len(env_ids) < _MANY or self._bytes_handed_on > _LIGHT:
             for one, other in zip(full.tolist(), following.tolist(), strict=True):
                 self._hand_on(one, other, shared)
         else:
             self._hand_on(full, following, shared)
         if self._frames is not None:
             self._frames.hand_on(full, following, shared)
-        self._slots[rows], self._index[rows] = following, shared
-        return [self._unroll(row, slot) for row, slot in zip(rows.tolist(), full.tolist(), strict=True)]
+        self._slots[env_ids], self._index[env_ids] = following, shared
+        return [self._unroll(env_id, slot) for env_id, slot in zip(env_ids.tolist(), full.tolist(), strict=True)]
 
     def _hand_on(self, full: Array | int, following: Array | int, shared: int) -> None:
         """Copy the last `shared` steps of a slot to the beginning of another; or of several, to as many others."""
@@ -166,9 +166,9 @@ class UnrollAssembler:
             table[following, :-1] = table[full, 1:]
         self._forget_finals(following)
 
-    def _unroll(self, row: int, slot: int) -> Unroll:
+    def _unroll(self, env_id: int, slot: int) -> Unroll:
         """That of a full slot, which is free again once nobody holds it."""
-        unroll = Unroll(**self._attributes(slot), env_id=row, run_id=int(self._run_ids[row]))
+        unroll = Unroll(**self._attributes(slot), env_id=env_id, run_id=int(self._run_ids[env_id]))
         held = self._held[slot] = _Held(unroll, self._release)
         held.slot = slot
         return unroll

@@ -14,15 +14,15 @@ class DiscountedReturns:
     def __init__(self, num_envs: int) -> None:
         self._sums = np.zeros(num_envs, np.float64)
 
-    def add(self, rows: Array, batch: StepBatch, *, discount: float) -> Array:
-        """R_t of `rows`, float32 [N], with the rewards of their steps in `batch`. After an episode's last it is 0."""
-        sums = discount * self._sums[rows] + np.where(batch.played, batch.reward, 0.0)
-        self._sums[rows] = np.where(batch.has(ENDS | Flags.LIFE_LOST), 0.0, sums)
+    def add(self, env_ids: Array, batch: StepBatch, *, discount: float) -> Array:
+        """R_t of environments, float32 [N], with the rewards of their steps in `batch`; 0 after an episode's last."""
+        sums = discount * self._sums[env_ids] + np.where(batch.played, batch.reward, 0.0)
+        self._sums[env_ids] = np.where(batch.has(ENDS | Flags.LIFE_LOST), 0.0, sums)
         return sums.astype(np.float32)
 
-    def forget(self, rows: Array) -> None:
-        """Begin anew with `rows`, whose environments begin a new life."""
-        self._sums[rows] = 0
+    def forget(self, env_ids: Array) -> None:
+        """Begin anew with `env_ids`, whose environments begin a new life."""
+        self._sums[env_ids] = 0
 
     def resize(self, num_envs: int) -> None:
         """Make room for `num_envs` environments; existing rows stay the same."""

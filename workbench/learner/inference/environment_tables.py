@@ -48,7 +48,10 @@ class PlacedSteps(NamedTuple):
 
 
 class EnvironmentTables:
-    """The tables of `network` for `num_envs` environments; `kept` gets each new frame as well."""
+    """The tables of `network` for `num_envs` environments; `kept` gets each new frame as well.
+
+    Methods take environments, `env_ids`, or `rows` of the tables on the device, which `rows` makes of them.
+    """
 
     def __init__(
         self, network: nn.Module, spec: EnvironmentSpec, *, device: Device, num_envs: int,
@@ -72,17 +75,17 @@ class EnvironmentTables:
         """Number of environments."""
         return len(self._previous_action)
 
-    def forget(self, rows: Array) -> None:
-        """Reset `rows`, whose environments begin a new life."""
-        self._previous_action[rows] = 0
-        (placed_rows,) = self._device.place_rows(self.rows(rows))
+    def forget(self, env_ids: Array) -> None:
+        """Reset `env_ids`, whose environments begin a new life."""
+        self._previous_action[env_ids] = 0
+        (placed_rows,) = self._device.place_rows(self.rows(env_ids))
         with self._device.tracing():
             for table in (self._frames, *self._states):
                 table.index_fill_(0, placed_rows, 0)
 
-    def previous_action(self, rows: Array, batch: StepBatch) -> Array:
-        """[N, *action]: the last actions of `rows`, 0 at the start of an episode."""
-        previous: Array = self._previous_action[rows]
+    def previous_action(self, env_ids: Array, batch: StepBatch) -> Array:
+        """[N, *action]: the last actions of `env_ids`, 0 at the start of an episode."""
+        previous: Array = self._previous_action[env_ids]
         previous[batch.start] = 0
         return previous
 
@@ -91,24 +94,25 @@ class EnvironmentTables:
         return env_ids + int(self._device.pads)
 
     def place(
-        self, rows: Array, batch: StepBatch, previous_action: Array, *others: Array, places: Array | None = None
+        self, env_ids: Array, batch: StepBatch, previous_action: Array, *others: Array, places: Array | None = None
     ) -> tuple[PlacedSteps, list[Tensor]]:
-        """The steps of `rows` and other arrays [M, ...] on the device, with one copy where that is faster."""
-        places = np.zeros(len(rows), np.int64) if places is None else places
+        """The steps of `env_ids` and other arrays [M, ...] on the device, with one copy where that is faster."""
+        places = np.zeros(len(env_ids), np.int64) if places is None else places
         handed_on = [] if self._kept is None else self._kept.handed_on()
         placed = self._device.place_rows(
-            *handed_on, self.rows(rows), batch.observation, previous_action, batch.reward, batch.start, places, *others)
+            *handed_on, self.rows(env_ids), batch.observation, previous_action, batch.reward, batch.start, places,
+            *others)
         if self._kept is not None and handed_on:
             self._kept.copy(placed.pop(0), placed.pop(0))
         return PlacedSteps(*placed[:6]), placed[6:]
 
-    def place_final(self, rows: Array, batch: StepBatch) -> PlacedSteps:
+    def place_final(self, env_ids: Array, batch: StepBatch) -> PlacedSteps:
         """The batch's true final observations (at least one) as steps on the device, after those in the tables."""
         assert batch.final_observation is not None
-        rows = rows[batch.final_index]
+        env_ids = env_ids[batch.final_index]
         return PlacedSteps(*self._device.place_rows(
-            self.rows(rows), batch.final_observation, self._previous_action[rows], batch.reward[batch.final_index],
-            np.zeros(len(rows), bool), np.zeros(len(rows), np.int64)))
+            self.rows(env_ids), batch.final_observation, self._previous_action[env_ids],
+            batch.reward[batch.final_index], np.zeros(len(env_ids), bool), np.zeros(len(env_ids), np.int64)))
 
     def push(self, steps: PlacedSteps) -> Inputs:
         """The network's inputs for `steps`, [1, P, ...]; stores the new frames."""
@@ -144,9 +148,9 @@ class EnvironmentTables:
         for table, new in zip(self._states, states, strict=True):
             table.index_copy_(0, rows, new.to(table.dtype))
 
-    def store_actions(self, rows: Array, actions: Array) -> None:
-        """Store the actions [N, *action] of `rows`."""
-        self._previous_action[rows] = actions
+    def store_actions(self, env_ids: Array, actions: Array) -> None:
+        """Store the actions [N, *action] of `env_ids`."""
+        self._previous_action[env_ids] = actions
 
     def resize(self, num_envs: int) -> None:
         """Make room for `num_envs` environments; existing rows stay the same."""

@@ -28,16 +28,16 @@ class Opponent:
         self._actions = distribution_of(policy.spec.actions)
         self._tables = EnvironmentTables(self._network, policy.spec, device=device, num_envs=num_envs)
 
-    def begin_life(self, rows: Array) -> None:
-        """Reset `rows`, whose actor begins a new life."""
-        self._tables.forget(rows)
+    def begin_life(self, env_ids: Array) -> None:
+        """Reset `env_ids`, whose actor begins a new life."""
+        self._tables.forget(env_ids)
 
-    def act(self, rows: Array, batch: StepBatch) -> Array:
-        """Actions [N, *action] for the environments `rows`, in their format; called in `Device.acting`."""
-        number = len(rows)
+    def act(self, env_ids: Array, batch: StepBatch) -> Array:
+        """Actions [N, *action] for the environments `env_ids`, in their format; called in `Device.acting`."""
+        number = len(env_ids)
         if not number:
             return np.zeros((0, *self._policy.spec.actions.shape), self._policy.spec.actions.dtype)
-        steps, _ = self._tables.place(rows, batch, self._tables.previous_action(rows, batch))
+        steps, _ = self._tables.place(env_ids, batch, self._tables.previous_action(env_ids, batch))
         evaluating = Roles(*(self._device.place(part) for part in Roles.evaluating(len(steps.rows))))
         with self._device.tracing():
             with self._device.autocast():
@@ -47,7 +47,7 @@ class Opponent:
             self._tables.store_states(steps.rows, state)
             environment_actions = self._actions.to_environment(actions)
         policy_array, environment_array = self._device.fetch([actions, environment_actions])
-        self._tables.store_actions(rows, policy_array[:number])
+        self._tables.store_actions(env_ids, policy_array[:number])
         return environment_array[:number]
 
     def resize(self, num_envs: int) -> None:
