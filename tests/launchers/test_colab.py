@@ -7,6 +7,7 @@ import shutil
 import sqlite3
 import subprocess
 import sys
+from contextlib import suppress
 from pathlib import Path
 
 import gymnasium
@@ -95,7 +96,15 @@ def test_a_copy_is_never_replaced_by_another_run_of_its_name(home: Path, drive: 
     assert other.name == "cartpole-vtrace-2"
 
     kept = [path.read_bytes() for path in sorted((drive / run.name).rglob("*")) if path.is_file()]
-    (drive / run.name).rename(drive / other.name)  # as if that machine had been named first
+
+    def named_first() -> bool:
+        """As if that machine had been; this one may have begun its copy."""
+        shutil.rmtree(drive / other.name, ignore_errors=True)
+        with suppress(OSError):
+            (drive / run.name).rename(drive / other.name)
+        return not (drive / run.name).exists()
+
+    eventually(named_first)
     with pytest.raises(StorageFailed, match="is another run than 'cartpole-vtrace-2' .* both stay as they are"):
         other.checkpoint()
         run_copy.copy(other.directory, drive)
