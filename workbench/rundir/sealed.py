@@ -14,7 +14,6 @@ from __future__ import annotations
 import hashlib
 import hmac
 import os
-import pickle
 import platform
 import secrets
 from collections.abc import Collection
@@ -42,6 +41,7 @@ TRUST = Setting("trust_code", bool, False, "")  # the argument of calls that may
 
 _MARK = b"rl-workbench code 1\n"
 _SEAL_BYTES = 32
+_FIRST, _LAST = b"\x80", b"."  # bytes of a pickle, which this module does not load
 _SEALED_BYTES = len(_MARK) + _SEAL_BYTES  # before the code
 LARGEST = 2**30  # bytes of a file of code
 _MACHINE_ID = Path("/etc/machine-id")
@@ -88,7 +88,7 @@ def is_whole(path: Path) -> bool:
         return False
     except OSError:
         return True
-    return code.startswith(pickle.PROTO) and code.endswith(pickle.STOP)
+    return code.startswith(_FIRST) and code.endswith(_LAST)
 
 
 def all_code(folder: Path, *, trust_code: bool = False, but: Collection[str] = ()) -> dict[str, bytes]:
