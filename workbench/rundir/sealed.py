@@ -88,7 +88,12 @@ def is_whole(path: Path) -> bool:
         return False
     except OSError:
         return True
-    return code.startswith(_FIRST) and code.endswith(_LAST)
+    return is_code(code)
+
+
+def is_code(data: bytes) -> bool:
+    """Whether these bytes, without their seal, begin and end as code does: what was torn does not."""
+    return data.startswith(_FIRST) and data.endswith(_LAST)
 
 
 def all_code(folder: Path, *, trust_code: bool = False, but: Collection[str] = ()) -> dict[str, bytes]:

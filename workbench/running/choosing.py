@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+from collections.abc import Sequence
 from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
@@ -92,33 +93,35 @@ def _newest_or_first(run: RunDirectory) -> Checkpoint:
         return waiting.written_checkpoint(control, "requested", replay=None, timeout_s=REPLAY_S)
 
 
-def newest_checkpoint(directory: RunDirectory, *, of_copy: str | None = None) -> Checkpoint:
-    """A run's newest good checkpoint; its replay is not checked. Raises InvalidInput.
+def newest_checkpoint(directory: RunDirectory) -> Checkpoint:
+    """A run's newest good checkpoint; its replay is not checked. Raises InvalidInput."""
+    newest, problems = checkpoints.newest_good(directory.checkpoints, replay=False)
+    if newest is None:
+        raise none_good(directory, problems, of_its_copy(directory.config()))
+    for problem in problems:
+        notify(f"Passed over: {problem}")
+    if problems and not lock.is_alive(directory) and (copied := of_its_copy(directory.config())):
+        notify(f"wb.resume({directory.name!r}) brings the newest {copied}, if that is newer.")
+    return newest
+
+
+def none_good(directory: RunDirectory, problems: Sequence[str], copied: str = "") -> InvalidInput:
+    """The error of a run without a good checkpoint: what is wrong with those that it has, and what to do.
 
     Args:
-        of_copy: the end of a phrase about what a copy has that the run lacks; None: see `of_its_copy`.
+        copied: the end of a phrase about what its copies have.
     """
-    newest, problems = checkpoints.newest_good(directory.checkpoints, replay=False)
-    copied = ""
-    if newest is None or (problems and not lock.is_alive(directory)):
-        copied = of_its_copy(directory.config()) if of_copy is None else of_copy
-    for problem in problems if newest else ():
-        notify(f"Passed over: {problem}")
-    if newest is not None and copied:
-        notify(f"wb.resume({directory.name!r}) brings the newest {copied}, if that is newer.")
-    if newest is None:
-        gone = not problems and lost_checkpoints(directory)
-        lacks = f" any more: there is nothing in {directory.checkpoints}" if gone else "" if problems else " yet"
-        remedy = ""
-        if problems or gone:
-            remedy = (f"wb.resume({directory.name!r}) brings the one {copied}." if copied
-                      else "Put one back, or launch a new run.")
-        error = directory.read().get("error")
-        first_line = error["message"].strip().partition("\n")[0] if error else ""
-        why = f"It failed: {error['type']}{f': {first_line}' * bool(first_line)}" if error else ""
-        raise InvalidInput(" ".join(filter(None, [
-            f"{directory.name} has no good checkpoint{lacks}.", *problems, remedy, why])))
-    return newest
+    gone = not problems and lost_checkpoints(directory)
+    lacks = f" any more: there is nothing in {directory.checkpoints}" if gone else "" if problems else " yet"
+    remedy = ""
+    if problems or gone:
+        remedy = (f"wb.resume({directory.name!r}) brings the one {copied}." if copied
+                  else "Put one back, or launch a new run.")
+    error = directory.read().get("error")
+    first_line = error["message"].strip().partition("\n")[0] if error else ""
+    why = f"It failed: {error['type']}{f': {first_line}' * bool(first_line)}" if error else ""
+    return InvalidInput(" ".join(filter(None, [
+        f"{directory.name} has no good checkpoint{lacks}.", *problems, remedy, why])))
 
 
 def _run_of(name: str | Path) -> RunDirectory:

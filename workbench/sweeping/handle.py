@@ -296,8 +296,7 @@ class Sweep:
         if parallel is not None:
             changes["parallel"] = parallel = checked_parallel(self._folder.config(), parallel)
             sharing_the_machine(self._folder.config(), self._space, parallel)
-        if self.status.over >= changes.get("trials", record["trials"]):
-            done = self.status.over
+        if (done := self.status.over) >= changes.get("trials", record["trials"]):
             raise InvalidInput(f"{self.name} has done its {counted(done, 'trials')}. {self._remedy(record, done)}")
         checked_count("members", record.get("members", 1), MOST_TRIALS)  # each of which is begun before any trains
         trust_code = sealed.TRUST.check(trust_code)

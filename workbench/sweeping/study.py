@@ -122,11 +122,9 @@ def opened(sweep: SweepFolder, *, sampling: bool = False) -> Study:
 
 
 def _storage(sweep: SweepFolder, *, new: bool = False) -> Any:
-    if not new and not sweep.study.is_file():
-        gone = "no plain file" if sweep.study.exists() else "gone"
-        raise StorageFailed(f"{sweep.study} is {gone}. The sweep's runs are not affected: wb.runs().")
-    if not new and not sweep.study.stat().st_size:
-        raise StorageFailed(f"{sweep.study} is empty. The sweep's runs are not affected: wb.runs().")
+    if not new and not (sweep.study.is_file() and sweep.study.stat().st_size):
+        lost = "empty" if sweep.study.is_file() else "no plain file" if sweep.study.exists() else "gone"
+        raise StorageFailed(f"{sweep.study} is {lost}. The sweep's runs are not affected: wb.runs().")
     package = optuna()
     address, connecting = f"sqlite:///{sweep.study}", dict[str, Any](connect_args={"timeout": _TIMEOUT_S})
     try:

@@ -136,6 +136,6 @@ def load_factory(path: Path, *, trust_code: bool = False) -> Any:
     name, as `loads`.
     """
     code = sealed.read(path, trust_code=trust_code)
-    if code is not None and not sealed.is_whole(path):
+    if code is not None and not sealed.is_code(code):
         raise StorageFailed(f"{path} is torn: it does not begin and end as code does. Put a copy of it back.")
     return None if code is None else loads(code, failure=_FAILURES[path.stem])
