@@ -116,9 +116,9 @@ def test_another_optimizer_starts_afresh_and_the_record_says_so(run: wb.Run) -> 
 
 
 def looks(run: wb.Run) -> tuple[Any, ...]:
-    """What a refused fork leaves as it is: the runs, and the checkpoints but for those that come by the clock."""
+    """What a refused fork leaves as it is: the runs, and the checkpoints but for those that come of themselves."""
     return (sorted(path.name for path in (rundir.home() / "runs").iterdir()),
-            [one.path for one in run.checkpoints if one.meta["reason"] != "interval"])
+            [one.path for one in run.checkpoints if one.meta["reason"] not in ("interval", checkpoints.BEST)])
 
 
 @pytest.mark.parametrize(
