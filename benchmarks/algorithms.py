@@ -27,6 +27,7 @@ sys.path.insert(0, str(Path(__file__).parent / "peers"))
 from arguments import Parser
 from home import private_home
 from installing import ENVIRONMENTS, install, python_of
+from learning import last_checkpoint
 from throughput import hardware
 
 import workbench as wb
@@ -86,7 +87,7 @@ def launch(environment: str, algorithm: str, seed: int, frames: int) -> wb.Run:
 
 def found_by(run: wb.Run, status: wb.RunStatus) -> dict[str, Any]:
     table = run.metrics("episode_return_mean").dropna()
-    returns = wb.evaluate(run, episodes=EPISODES, seed=SEED).returns
+    returns = wb.evaluate(last_checkpoint(run), episodes=EPISODES, seed=SEED).returns
     return {"frames": status.frames, "seconds": status.time_s, "returns": list(returns),
             "curve": table[["frames", "value"]].to_numpy().tolist()}
 

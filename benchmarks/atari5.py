@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from arguments import Parser, written
-from learning import WINDOW, chosen, episodes_of, found_or_launched, settings_list
+from learning import WINDOW, chosen, episodes_of, found_or_launched, last_checkpoint, settings_list
 from throughput import hardware
 
 import workbench as wb
@@ -52,7 +52,8 @@ class Played:
 def played(given: argparse.Namespace, game: str, seed: int) -> Played:
     """Train to the last frame, then evaluate; what was trained before counts. Raises InvalidInput, RunFailed."""
     run = trained(given, game, seed)
-    sampled, greedy = (wb.evaluate(run, episodes=given.episodes, seed=SEED, greedy=way, protocol=PROTOCOL)
+    last = last_checkpoint(run)
+    sampled, greedy = (wb.evaluate(last, episodes=given.episodes, seed=SEED, greedy=way, protocol=PROTOCOL)
                        for way in (False, True))
     return Played(game, run, sampled, greedy)
 

@@ -29,7 +29,17 @@ from typing import TYPE_CHECKING, Any
 
 from arguments import RESULTS, Parser, whole, written
 from environment_speed import GROUPS, MOST_GAMES, NAMES, Rate, family, in_own_process
-from learning import WINDOW, changes_by_hand, chosen, episodes_of, found_or_launched, measure_of, outcome, settings_list
+from learning import (
+    WINDOW,
+    changes_by_hand,
+    chosen,
+    episodes_of,
+    found_or_launched,
+    last_checkpoint,
+    measure_of,
+    outcome,
+    settings_list,
+)
 from throughput import hardware
 
 import workbench as wb
@@ -79,7 +89,7 @@ def learn(given: argparse.Namespace) -> None:
     left_out = {"--report", "--results", str(given.results)}  # neither is of the run
     words = [word for word in sys.argv[1:] if word not in left_out]
     command = "python " + shlex.join(["benchmarks/environments.py", *words])
-    played = wb.evaluate(run, episodes=given.episodes) if given.episodes else None
+    played = wb.evaluate(last_checkpoint(run), episodes=given.episodes) if given.episodes else None
     write_results(run, task, given.results / name, command=command, played=played)
 
 

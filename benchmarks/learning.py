@@ -39,6 +39,11 @@ def found_or_launched(
     return run if status.alive or (finished and status.state == "finished") else wb.resume(name)
 
 
+def last_checkpoint(run: wb.Run) -> wb.Checkpoint:
+    """Of the weights that it has now. `wb.evaluate(run)` takes the best ones where the return has collapsed."""
+    return run.checkpoint() if run.status.alive else run.checkpoints[-1]
+
+
 def check_same(run: wb.Run, given: dict[str, Any]) -> None:
     """Raises InvalidInput where the run did not start with these fields; what was tuned since does not count."""
     events = run.events

@@ -25,7 +25,7 @@ from typing import Any
 
 import numpy as np
 from arguments import RESULTS, Parser, folder
-from learning import changes_by_hand, found_or_launched, settings_list
+from learning import changes_by_hand, found_or_launched, last_checkpoint, settings_list
 from throughput import hardware
 
 import workbench as wb
@@ -108,7 +108,7 @@ def train(run: wb.Run, policy: Policy, *, hours: float, episodes: int) -> None:
         if not over:
             tune(run, policy, status.frames)
         if over or (_is_good(status, policy.trained) and status.frames >= next_frames):
-            checkpoint = run.checkpoint() if status.alive else run.checkpoints[-1]
+            checkpoint = last_checkpoint(run)
             found = wb.evaluate(checkpoint, episodes=episodes, seed=SEED)
             evaluation_log.keep(run.directory, checkpoint, found)
             print(f"{status.time_s / 60:.0f} min: {found!r}; {status.line()}", flush=True)

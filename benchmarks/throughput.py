@@ -1,7 +1,7 @@
 """How close the whole system comes to what its parts allow together, in one run on one machine.
 
     python benchmarks/throughput.py [--rounds 3] [--seconds 15] [--environment ALE/Pong-v5] [--precision auto]
-                                    [--envs 16] [--warm-up-updates 15] [--learner-threads 2] [--write]
+                                    [--actors 2] [--envs 16] [--warm-up-updates 15] [--learner-threads 2] [--write]
 
 Each part is measured on one core, in a process of its own: (a) stepping the environments of one actor with random
 actions, (b) the network's inference at the run's batch size, (c) training updates on unrolls of the run's shape. (d) is
@@ -163,7 +163,8 @@ def whole_system(config: RunConfig, seconds: float, *, warm_up_updates: int, thr
 
     with private_home():
         run = wb.launch(config.environment, preset="none", precision=config.precision, ready_timeout_s=PATIENCE_S,
-                        total_frames=config.total_frames, envs_per_actor=config.envs_per_actor,  # as its parts
+                        total_frames=config.total_frames, actors=config.actors,  # as its parts
+                        envs_per_actor=config.envs_per_actor,
                         learner_threads=threads or wb.machine().learner_threads)
         try:
             cycles = config.actors * config.envs_per_actor // config.hyperparameters.batch_size  # all have unrolls then
@@ -201,8 +202,8 @@ def measure(parts: list[str], given: argparse.Namespace) -> list[float]:
 
     environment = {**os.environ, **variables(1)}  # as a supervisor starts learners and actors
     words = ["--environment", given.environment, "--seconds", str(given.seconds), "--precision", given.precision,
-             "--envs", str(given.envs), "--warm-up-updates", str(given.warm_up_updates),
-             "--learner-threads", str(given.learner_threads)]
+             "--actors", str(given.actors), "--envs", str(given.envs),
+             "--warm-up-updates", str(given.warm_up_updates), "--learner-threads", str(given.learner_threads)]
     with ExitStack() as stack:
         processes = []
         for part in parts:
@@ -260,6 +261,7 @@ def report(config: RunConfig, rounds: dict[str, list[float]], given: argparse.Na
     return "\n".join([
         f"`python benchmarks/throughput.py --rounds {given.rounds} --seconds {given.seconds:g} "
         f"--environment {config.environment} --precision {given.precision} --envs {given.envs}"
+        f"{f' --actors {given.actors}' if given.actors else ''}"
         f"{f' --learner-threads {given.learner_threads}' if given.learner_threads else ''}`", "",
         f"{hardware()}; {config.actors} actors x {config.envs_per_actor} environments in {config.groups_per_actor} "
         f"groups, unroll {hyper.unroll_length}, batch {hyper.batch_size}; median of {given.rounds} rounds.", "",
@@ -278,6 +280,7 @@ def arguments(words: list[str] | None = None) -> argparse.Namespace:
     parser.add_argument("--precision", default="auto", choices=("auto", "fp32", "bf16"), help="default: auto")
     parser.rounds(3)
     parser.seconds(15.0)
+    parser.whole("--actors", 0, "actors; 0: as many as a run has", least=0, most=256)
     parser.whole("--envs", 16, "environments of each actor", least=2, most=4096, multiple=2)
     parser.whole("--warm-up-updates", WARM_UP_UPDATES, "updates of the whole system before it is measured, for each "
                  "unroll that its environments give at once", most=10_000)
@@ -288,7 +291,7 @@ def arguments(words: list[str] | None = None) -> argparse.Namespace:
     given = parser.parse_args(words)
     with parser.refusing():
         given.config = RunConfig.build(given.environment, precision=given.precision, total_frames=10**9,
-                                       envs_per_actor=given.envs)
+                                       envs_per_actor=given.envs, **({"actors": given.actors} if given.actors else {}))
     return given
 
 
