@@ -1,4 +1,4 @@
-"""Launchers and families of environments are folders that tell of themselves: without one, all else works as before."""
+"""Launchers, families of environments and algorithms are folders that tell of themselves: without one, all else works as before."""
 
 from __future__ import annotations
 
@@ -11,27 +11,34 @@ from pathlib import Path
 import pytest
 
 from tests.test_layers import PACKAGE
+from workbench.config import ALGORITHMS
 
 PARTS = ("environments/vizdoom", "environments/dmlab", "environments/football", "environments/pettingzoo",
-         "launchers/colab", "launchers/inline", "launchers/ray")
+         "launchers/colab", "launchers/inline", "launchers/ray",
+         *(f"algorithms/{name}" for name in sorted(ALGORITHMS)))
 
 CHECK = """
 import importlib, pkgutil, sys
 import workbench as wb
 from workbench import launchers
 from workbench.errors import UnknownName
+from workbench.config import ALGORITHMS
 from workbench.environments.families import FAMILIES
 
 home, part = sys.argv[1:]
 assert wb.__file__.startswith(home), wb.__file__
-for one in pkgutil.walk_packages(wb.__path__, "workbench."):
-    if not one.name.endswith(("__main__", "ray.starter")):
-        importlib.import_module(one.name)
 kind, name = part.split("/")
+of_it = f"workbench.lessons.exercises.{name}"  # what a lesson about that algorithm asks
+for one in pkgutil.walk_packages(wb.__path__, "workbench."):
+    if not one.name.endswith(("__main__", "ray.starter")) and one.name != of_it:
+        importlib.import_module(one.name)
 if kind == "environments":
     assert name + "/" not in [one.prefix for one in FAMILIES] and len(FAMILIES) == 3
     assert name + "/" not in [one.name for one in wb.environments()] and len(wb.environments()) == 10
     refused = lambda: wb.launch(name + "/something")
+elif kind == "algorithms":
+    assert name not in ALGORITHMS and len(ALGORITHMS) == 6
+    refused = lambda: wb.launch("CartPole-v1", algorithm=name)
 else:
     assert name not in launchers.LAUNCHERS and len(launchers.LAUNCHERS) == 3
     refused = lambda: wb.launch("CartPole-v1", launcher=name)
@@ -41,7 +48,8 @@ except UnknownName as error:
     print(error)
 else:
     raise AssertionError("it is still there")
-run = wb.launch("testing/catch-v0", actors=1, envs_per_actor=4, batch_size=4, unroll_length=10, learner_threads=1,
+other = "ppo" if name == "vtrace" else "vtrace"
+run = wb.launch("testing/catch-v0", algorithm=other, actors=1, envs_per_actor=4, batch_size=4, unroll_length=10, learner_threads=1,
                 progress=False)
 run.wait(updates=3, timeout_s=240)
 assert wb.evaluate(run.stop().name, episodes=2).returns

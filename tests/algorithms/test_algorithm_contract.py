@@ -706,3 +706,32 @@ def test_a_number_in_the_scalars_is_asked_for_as_a_tensor() -> None:
 
     with pytest.raises(AlgorithmFailed, match=r"detached scalar tensor, not .*value.detach.*torch.tensor"):
         wb.check_algorithm(Plain)
+
+
+@pytest.mark.parametrize("algorithm", ALGORITHMS)
+def test_every_algorithm_trains_on_the_rewards_that_a_class_derived_from_it_gives(algorithm: str) -> None:
+    config = check_algorithm.smaller(RunConfig.build("x", algorithm=algorithm, discount=0.5))
+    spec, fields = SPECS["vectors"], config.hyperparameters
+    shipped = type(algorithms.build(config, spec=spec))
+
+    class Derived(shipped):  # type: ignore[misc,valid-type]
+        bonus = 0.0
+
+        def rewards(self, batch: Any, config: Any) -> Any:
+            return super().rewards(batch, config) + self.bonus
+
+        def loss(self, network: Any, *, batch: Any, config: Any) -> wb.Loss:
+            batches.append(batch)
+            return super().loss(network, batch=batch, config=config)
+
+    def total(bonus: float) -> float:
+        one = Derived(fields, spec=spec)
+        one.bonus = bonus
+        network = networks.build("mlp", spec=spec, heads=one.heads, seed=0)
+        one.prepare(network)
+        return float(one.loss(network, batch=batches[0], config=fields).total)
+
+    batches: list[Any] = []
+    one = Derived(fields, spec=spec)
+    check_algorithm.check(one, networks.build("mlp", spec=spec, heads=one.heads, seed=0), spec=spec, config=fields)
+    assert total(0.0) == total(0.0) != total(5.0)

@@ -19,6 +19,8 @@ from workbench.algorithms.bc import targets
 from workbench.config import RunConfig
 from workbench.environment_spec import ActionSpec, EnvironmentSpec
 from workbench.environments.adapters.action_spaces import actions_of
+from workbench.learner.devices.device import Device
+from workbench.learner.training.trainer import Trainer
 
 ACTIONS, STEPS, TRAINED, HELD_OUT = 4, 6, 3, 2
 ROWS = TRAINED + HELD_OUT
@@ -183,3 +185,15 @@ def test_a_mean_of_nothing_is_zero() -> None:
     assert float(targets.weighted_mean(values, weights=weights)) == (1 + 3 + 3 * (2 + 4)) / 8
     allowed = torch.tensor([[True, False], [True, True]])  # a step that a mask forbids counts nowhere
     assert float(targets.weighted_mean(values, weights=weights * allowed)) == pytest.approx((1 + 3 + 3 * 4) / 5)
+
+
+def test_held_out_episodes_are_not_in_the_statistics_of_the_observations() -> None:
+    one, config = built(normalize_observations=True)
+    network = networks.build("mlp", spec=SPEC, heads=one.heads, seed=0, normalise=True)
+    batch, _ = case(0)
+    trainer = Trainer(network, one, Device("cpu", precision="fp32"), config)
+    assert trainer.update(batch, config=config, learning_rate=1e-3, on_bad=pytest.fail) is not None
+    seen = batch.observation[:-1, :TRAINED].flatten(0, 1)
+    (found,) = network.statistics.values()
+    assert float(found.count) == len(seen) == STEPS * TRAINED
+    torch.testing.assert_close(found.mean.float(), seen.mean(0))

@@ -174,6 +174,18 @@ def test_two_learners_normalise_by_the_advantages_of_both() -> None:
     torch.testing.assert_close(torch.cat(parts, 1), normalised(advantages))
 
 
+def test_one_step_alone_keeps_its_advantage_and_vmpo_refuses_it() -> None:
+    assert normalised(torch.tensor([[-5.0]])).item() == -5.0
+    one, config = built("ppo", batch_size=1, unroll_length=1, clip=10.0, entropy_cost=0.0)
+    random = np.random.default_rng(0)
+    batch = collate([random_unroll(SPEC, length=1, rng=random)])
+    network = random_tables(1, 1, ACTIONS, random)
+    one.loss(network, batch=batch, config=config).total.backward()
+    assert any(table.grad is not None and table.grad.abs().max() > 0 for table in network.parameters())
+    with pytest.raises(InvalidInput, match="batch_size=1 with unroll_length=1 has one step. Give more of either"):
+        built("vmpo", batch_size=1, unroll_length=1)
+
+
 def test_vmpo_begins_with_any_multiplier_that_it_may_have() -> None:
     for value in (1e-3, 0.6, 800.0, 1000.0):
         one, _ = built("vmpo", first_temperature=value, first_kl_cost=value)

@@ -119,7 +119,7 @@ def test_the_paper_s_network_has_policy_and_critics_of_two_layers_of_256() -> No
                      "policy.weight": (4, 256), **critics}
 
 
-def test_critic_loss_where_actions_are_numbers() -> None:
+def test_losses_where_actions_are_numbers() -> None:
     one, network, config = built(NUMBERS, first_temperature=0.3)
     batch = batch_for(NUMBERS)
     drawn = one.training_generator.get_state()
@@ -136,8 +136,15 @@ def test_critic_loss_where_actions_are_numbers() -> None:
             reward, discount = ends(batch, t + 1, b)
             y = reward + discount * float(q_later[t, b])
             errors.append(sum((y - float(q_now[i, t, b])) ** 2 for i in range(2)))
-    assert float(loss.scalars["critic_loss"]) == pytest.approx(0.5 * float(np.mean(errors)), rel=1e-4)
-    assert one._target_entropy(config, torch.zeros(1, 4)) == -2.0
+    u_now, log_probs_now = TanhNormal().sample_with_gradient(output.policy_logits[:-1], generator=again)
+    q_policy = network.q_values(output.features[:-1], u_now.tanh())
+    policies = [0.3 * float(log_probs_now[t, b]) - min(float(q_policy[0, t, b]), float(q_policy[1, t, b]))
+                for t in range(STEPS) for b in range(ROWS)]
+    entropy = -float(log_probs_now.mean())
+    expected = {"critic_loss": 0.5 * float(np.mean(errors)), "policy_loss": float(np.mean(policies)),
+                "entropy": entropy, "temperature_loss": 0.3 * (entropy + 2.0)}  # the target: minus two numbers
+    for name, value in expected.items():
+        assert float(loss.scalars[name]) == pytest.approx(value, rel=1e-4), name
 
 
 @pytest.mark.parametrize("length", [STEPS, 1])

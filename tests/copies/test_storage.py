@@ -341,6 +341,26 @@ def test_a_run_that_ends_without_a_checkpoint_gives_its_name_back(
     assert not Storage(url).names()
 
 
+def test_a_copy_has_how_its_run_ended_also_without_a_new_checkpoint(
+    url: str, home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(storing, "_EVERY_S", 0.01)
+    run = made()
+    save(run.checkpoints, frames=100)
+    copy = StoredCopy(run, url, on_failure=pytest.fail)
+    eventually(lambda: copy._copied, what="it is there, of a run that trains")
+    error = {"type": "RunFailed", "message": "the learner keeps failing"}
+    with closing(MetricsWriter(run.metrics)) as writer:
+        writer.event("failed", error["message"], progress=Progress(0, 0, 0, 0.0))
+        writer.commit()
+    run.write(state="failed", error=error)
+    copy.close()
+    Storage(url).fetch("pong", tmp_path / "fetched")
+    fetched = RunDirectory(tmp_path / "fetched" / "pong")
+    assert (fetched.read()["state"], fetched.read()["error"]) == ("failed", error)
+    assert MetricsReader(fetched.metrics).events()[-1]["kind"] == "failed"
+
+
 def test_a_copy_is_not_resumed_or_deleted_by_its_path(home: Path, tmp_path: Path) -> None:
     folder = tmp_path / "kept"
     run = made(config=RunConfig.build("testing/counting-v0", storage=str(folder)).to_json())

@@ -26,8 +26,10 @@ RUNS = {
             "critic_size": 32, **COMMON},
     "ppo": {"environment": "testing/catch-v0", "epochs": 4, "minibatches": 2, "normalize_values": True,
             "normalize_rewards": True, "kl_cost_target": 0.01, **COMMON},
+    "awr": {"environment": "testing/catch-v0", "epochs": 4, "minibatches": 2, **COMMON},
+    "vmpo": {"environment": "testing/catch-v0", "epochs": 4, "minibatches": 2, **COMMON},
 }
-WHOLE = {"ppo": 32}  # updates of a stretch that ends with a round of 8 updates
+WHOLE = dict.fromkeys(("ppo", "awr", "vmpo"), 32)  # updates of a stretch that ends with a round of 8 updates
 
 
 def launched(algorithm: str, name: str, **more: object) -> wb.Run:
@@ -84,7 +86,7 @@ def check_ends_as_undisturbed(run: wb.Run, algorithm: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "algorithm", ["vtrace", "ppo", *(pytest.param(name, marks=pytest.mark.full) for name in ("sac", "r2d2"))])
+    "algorithm", ["vtrace", "ppo", *(pytest.param(name, marks=pytest.mark.full) for name in ("sac", "r2d2", "awr", "vmpo"))])
 def test_a_run_that_is_stopped_and_resumed_ends_with_the_same_weights(home: Path, algorithm: str) -> None:
     run = launched(algorithm, "stopped", launcher="inline")
     trained_on(run)

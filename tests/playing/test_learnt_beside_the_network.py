@@ -125,6 +125,18 @@ def test_a_player_and_an_opponent_act_by_it(home: Path, action: int) -> None:
         assert (Player(load_policy(checkpoint), num_envs=32, seed=0).act(step, greedy=True) == action).all()
 
 
+def test_a_player_s_episodes_begin_without_a_previous_action(home: Path) -> None:
+    player = Player(load_policy(checkpoints.every(trained(Biased, [-9.0, 9.0]).checkpoints)[-1]), num_envs=2, seed=0)
+    seen, reward = np.zeros((2, 4), np.float32), np.zeros(2, np.float32)
+    given = []
+    for start in ([True, True], [False, False], [False, True]):
+        action = player.act(StepBatch(seen, reward, np.where(start, int(Flags.START), 0).astype(np.uint8)), greedy=True)
+        given.append(player.inputs[1][0].tolist())
+        assert (action == 1).all()
+    assert given == [[0, 0], [1, 1], [1, 0]]
+    assert player.chosen.tolist() == [1, 1]
+
+
 def test_a_class_that_cannot_load_it_is_named(home: Path) -> None:
     run = trained(Forgetful, [0.0, 0.0])
     with pytest.raises(AlgorithmFailed, match=r"load_state\(...\) for a checkpoint that has offset raised KeyError"):

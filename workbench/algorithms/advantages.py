@@ -31,9 +31,11 @@ def normalised(advantages: Tensor, peers: Peers | None = None) -> Tensor:
     """`advantages` brought to mean 0 and standard deviation 1 over all of their steps, and over those of the peers.
 
     Args:
-        advantages: of any shape; each peer has as many.
+        advantages: of any shape; each peer has as many. One alone stays as it is: its distance from its mean is 0.
         peers: the learners that train together, all of which call this; None: this one is alone.
     """
+    if advantages.numel() * (1 if peers is None else peers.size) == 1:
+        return advantages
     if peers is None:
         mean, deviation = advantages.mean(), advantages.std(correction=0)
     else:

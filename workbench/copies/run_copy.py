@@ -39,12 +39,15 @@ KEPT = 2  # checkpoints: one is whole while the other is being uploaded
 _CLAIMED_S = 3600.0  # that a name is kept for a run without a checkpoint whose machine may be gone
 
 
-def copy(run: RunDirectory, folder: Path, found: Sequence[Checkpoint] | None = None) -> int | None:
+def copy(
+    run: RunDirectory, folder: Path, found: Sequence[Checkpoint] | None = None, *, ended: bool = False
+) -> int | None:
     """Copy the run's best and its newest good checkpoint, and all that belongs to it. Returns the frames of the newest;
-    None if both were there.
+    None if nothing was copied, since both were there.
 
     Args:
         found: what `to_copy` gives, where it is known.
+        ended: whether the run has just ended, so that what belongs to it is copied in any case.
 
     Raises OSError, sqlite3.Error or WorkbenchError if that failed; the older copy then remains, possibly with a part of
     the new one.
@@ -52,7 +55,7 @@ def copy(run: RunDirectory, folder: Path, found: Sequence[Checkpoint] | None = N
     target = folder / run.name
     found = to_copy(run) if found is None else found
     missing = [one for one in found if not _is_same(one, target / "checkpoints" / one.path.name)]
-    if not missing:
+    if not missing and not ended:
         return None
     check_own(target)
     check_same(run, kept_record(target), str(target))

@@ -111,8 +111,11 @@ class Storage:
                 self.fetch(f"{run.name}/{part.name}", into)
             return restored_run.catch_up(run, RunDirectory(into / run.name), self.url)
 
-    def keep(self, run: RunDirectory) -> int | None:
+    def keep(self, run: RunDirectory, *, ended: bool = False) -> int | None:
         """Copy what `run_copy.copy` copies, and return what it returns; before there is a checkpoint, claim the name.
+
+        Args:
+            ended: see `run_copy.copy`.
 
         Raises StorageFailed, or what `run_copy.copy` raises; what was there before then remains.
         """
@@ -123,9 +126,9 @@ class Storage:
             self._claim(run)
             return None
         if self.folder is not None:
-            return run_copy.copy(run, self.folder, found)
+            return run_copy.copy(run, self.folder, found, ended=ended)
         missing = [one for one in found if not self._has(run.name, one)]
-        if not missing:
+        if not missing and not ended:
             return None
         self.check_free(run)
         with tempfile.TemporaryDirectory(prefix="rl-workbench-") as staging:

@@ -179,7 +179,7 @@ def tables(spec: EnvironmentSpec, facts: Mapping[str, Any]) -> Iterator[tuple[st
     """Titles and rows of the inputs, the outputs and the action."""
     stacked = f", the last {spec.frame_stack} frames joined, oldest first" if spec.frame_stack > 1 else ""
     words = {"observation": f"as the network sees it, a choice as a one-hot{stacked}; [1 step, 1 environment, ...]",
-             "previous_action": "the last action as the code above keeps it; zeros at first",
+             "previous_action": "the last action as the code above keeps it; zeros at the first step of an episode",
              "reward": "that came with the observation; 0 at first",
              "start": "true at the first step of an episode", "state": "next_state of the step before; zeros at first"}
     yield "Inputs", [(name, f"{dtype} {shape}", words["state" if name.startswith("state_") else name.split(".")[0]])

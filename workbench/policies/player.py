@@ -81,7 +81,9 @@ class Player:
         observation = torch.from_numpy(np.ascontiguousarray(step.observation))
         self._stack = push_frames(self._stack, observation=observation, start=start)
         reward = torch.from_numpy(step.reward.astype(np.float32))
-        self.inputs = (join_frames(self._stack)[None], self._action[None], reward[None], start[None], self.state)
+        previous = self._action.clone()
+        previous[start] = 0  # as in training: an episode begins without one
+        self.inputs = (join_frames(self._stack)[None], previous[None], reward[None], start[None], self.state)
         self.output, self.state = self.policy.network(*self.inputs)
         self._action, _ = act(self.policy.algorithm, self.output, roles=self._roles, greedy=greedy,
                               generator=self._generator, config=self.policy.config)

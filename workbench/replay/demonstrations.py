@@ -179,7 +179,8 @@ class Demonstrations(FromQueue):
         return tensor
 
     def after_update(self, batch: Batch, loss: Loss | None, config: Any = None) -> None:
-        """Passes over a batch that was skipped, which would be drawn again."""
+        """Passes over a batch that was skipped, which would be drawn again. The next one is trained on twice instead:
+        the number of a batch depends on updates alone, as a resume needs it."""
         self._skipped = self._skipped + 1 if loss is None else 0
 
     def metrics(self) -> tuple[dict[str, float], dict[str, Any]]:

@@ -1,8 +1,8 @@
 """Keeps copies of a run while its supervisor lives: the newest checkpoint, and all that belongs to it.
 
 They are in its `storage`, and on a hosted notebook's machine in the folder that outlives that, such as a Drive. A copy
-that fails is an event, once for each reason, and is tried again; the run goes on meanwhile. The last checkpoint is
-copied before the supervisor ends.
+that fails is an event, once for each reason, and is tried again; the run goes on meanwhile. The last checkpoint, and
+how the run ended, are copied before the supervisor ends.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ class StoredCopy:
         record: file to write what was copied last and what went wrong, for `colab.kept`.
 
     Attributes:
-        ended: set once there is no checkpoint to come.
+        ended: set once there is no checkpoint to come, and run.json says how the run ended.
     """
 
     def __init__(
@@ -62,7 +62,8 @@ class StoredCopy:
     ) -> None:
         self._run, self._url, self._on_failure, self._record = run, url, on_failure, record
         self._told: dict[str, Any] = {"folder": f"{url}/{run.name}", "frames": None, "time": None, "error": ""}
-        self._copied: set[str] | None = None  # names of the checkpoints that are in storage; None: nothing, nor a claim
+        self._copied: tuple[set[str], bool] | None = None  # names of the checkpoints that are in storage, and whether
+        # the run's end is; None: nothing, nor a claim
         self._claim_at = math.inf
         self.ended = threading.Event()
         self._storage: Storage | None = None  # which knows what of its uploads broke off
@@ -70,7 +71,7 @@ class StoredCopy:
         self._thread.start()
 
     def close(self, within_s: float = _LAST_S) -> None:
-        """Copy the last checkpoint, for at most `within_s` seconds."""
+        """Copy the last checkpoint and the run's end, for at most `within_s` seconds."""
         self.ended.set()
         self._thread.join(within_s)
         if self._thread.is_alive():
@@ -96,22 +97,22 @@ class StoredCopy:
         """Whether storage has what there is now, which is copied if it has changed, or the name claimed again."""
         from workbench.copies import run_copy
 
-        folders, now = run_copy.folders(self._run), time.monotonic()
-        if folders == self._copied and now <= self._claim_at:
+        ended, folders, now = self.ended.is_set(), run_copy.folders(self._run), time.monotonic()
+        if (folders, ended) == self._copied and now <= self._claim_at:
             return True
-        if self._copies(last=last):
-            self._copied, self._claim_at = folders, math.inf if folders else now + _CLAIM_S
+        if self._copies(ended=ended, last=last):
+            self._copied, self._claim_at = (folders, ended), math.inf if folders else now + _CLAIM_S
             return True
         return False
 
-    def _copies(self, *, last: bool) -> bool:
+    def _copies(self, *, ended: bool, last: bool) -> bool:
         """Whether the newest checkpoint is in storage now; if not, why is said once."""
         from workbench.copies.storage import Storage
 
         frames, why = None, ""
         try:
             self._storage = self._storage or Storage(self._url)
-            frames = self._storage.keep(self._run)
+            frames = self._storage.keep(self._run, ended=ended)
         except Exception as error:  # SQLite and each file system have errors of their own; the thread outlives them
             why = f"{type(error).__name__}: {error}"
         said = self._told["error"]

@@ -39,9 +39,11 @@ class PPOConfig(RegularizationFields, BaselineFields, EpochsConfig):
                                 "where values are normalized; 0: not clipped",
                                 low=0.0, high=1e6, live=True, group="loss",
                                 source="OpenAI baselines, ppo2; arXiv 2006.05990, section 3.1: no gain")
-    target_kl: float = setting(0.0, "KL(behaviour ‖ target) at 1.5 times which a round ends after the update; 0: never",
+    target_kl: float = setting(0.0, "KL(behaviour ‖ target) at 1.5 times which a round ends after the update; the "
+                               "behaviour may be older than the round by as much as one; 0: never",
                                unit="nats", low=0.0, high=100.0, live=True, group="learning",
-                               source="Spinning Up; Stable-Baselines3, which skips that update")
+                               source="Spinning Up; Stable-Baselines3, which skips that update; both act with the "
+                               "round's first policy")
     normalize_advantages: bool = setting(True, "advantages of a minibatch, over all learners, are brought to mean 0 "
                                          "and deviation 1", live=True, group="loss", source="OpenAI baselines, ppo2")
     entropy_cost: float = setting(0.01, "weight of the entropy bonus", low=0.0, high=10.0, live=True,

@@ -65,7 +65,7 @@ class R2D2(QLearning):
             values = targets.double_q_values(online, target=target)
             returns = self._targets(
                 seen.of_steps(values, first=first),
-                reward_t=batch.reward[first + 1 :],
+                reward_t=self.rewards(batch, config)[first:],
                 flags_t=batch.flags[first + 1 :],
                 bootstrap_value_t=seen.bootstraps(values, first=first)[1:],
                 config=config,
@@ -108,7 +108,8 @@ class R2D2(QLearning):
         return torch.cat(values), kept
 
     def initial_priority(self, unroll: Unroll, *, config: R2D2Config) -> float:
-        """Priority of a new unroll: the formula of `loss`, with the behaviour's Q-values for both networks'."""
+        """Priority of a new unroll: the formula of `loss`, with the behaviour's Q-values for both networks' and the
+        environment's own rewards, whatever `rewards` says."""
 
         def after_burn_in(array: Array) -> Tensor:
             return torch.from_numpy(array[self.overlap :]).unsqueeze(1)  # [T+1, 1]

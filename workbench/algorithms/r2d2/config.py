@@ -34,7 +34,8 @@ class R2D2Config(QLearningConfig):
     max_abs_reward: float = with_default(QLearningConfig, "max_abs_reward", 0.0,
                                          source="Kapturowski et al. 2019: not clipped")
     learning_rate: float = with_default(QLearningConfig, "learning_rate", 1e-4, source=_SEED_SCRIPT)
-    adam_epsilon: float = with_default(QLearningConfig, "adam_epsilon", 1e-3, source=_SEED_R2D2)
+    adam_epsilon: float = with_default(QLearningConfig, "adam_epsilon", 1e-3,
+                                       source=f"{_SEED_R2D2}, there in Keras' form")
     max_gradient_norm: float = with_default(QLearningConfig, "max_gradient_norm", 80.0,
                                             source=f"{_SEED_SCRIPT}; the loss sums over an unroll")
     burn_in: int = setting(40, "steps before each unroll that only bring the recurrent state up to date", unit="steps",

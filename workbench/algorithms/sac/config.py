@@ -19,6 +19,7 @@ class SACConfig(ReplayConfig):
     An update trains on 256 steps, as the paper's. With a replay ratio of 256 there is one for each step, as there.
     """
 
+    trains_on = "replay"
     relatives: ClassVar[tuple[str, ...]] = ("td3", "ddpg", "tqc")
     search: ClassVar[Mapping[str, Any]] = {
         "learning_rate": (1e-4, 3e-3), "replay_ratio": (16.0, 256.0), "target_share": (1e-3, 5e-2)}

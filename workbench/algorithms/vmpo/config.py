@@ -8,6 +8,7 @@ from typing import Any, ClassVar
 
 from workbench.config.hyperparameters import BaselineFields, EpochsConfig
 from workbench.config.settings import setting, with_default
+from workbench.errors import InvalidInput
 
 _PAPER = "V-MPO, arXiv 1909.12238"
 _SEED = "SEED policy_gradient/learner_config.py"
@@ -60,3 +61,9 @@ class VMPOConfig(BaselineFields, EpochsConfig):
         source="SEED policy_losses.py: speed 10; Acme's MPO: 1e-2 beside the policy's 1e-4")
     baseline_cost: float = setting(0.5, "weight of the value loss", low=0.0, high=100.0, live=True, group="loss",
                                    scale="log", source="as our V-trace")
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.batch_size * self.unroll_length < 2:
+            raise InvalidInput("V-MPO learns from the better half of a minibatch's steps, and batch_size=1 with "
+                               "unroll_length=1 has one step. Give more of either.")

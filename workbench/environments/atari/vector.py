@@ -48,7 +48,8 @@ class AtariOptions:
     full_action_space: bool = setting(False, "all 18 actions instead of the game's minimal set")
     life_loss: bool = setting(False, "a lost life ends learning's discount; the game and its return go on",
                               source="Mnih et al. 2015")
-    noop_max: int = setting(30, "most no-ops after a reset (drawn uniformly from 0)", unit="frames", low=0, high=1000,
+    noop_max: int = setting(30, "most no-ops after a reset (drawn uniformly from 0; where FIRE is pressed, 0 comes "
+                            "twice as often as each other number)", unit="frames", low=0, high=1000,
                             source="Mnih et al. 2015")
     max_frames_per_episode: int = setting(108_000, "time limit of a game, no-ops not counted", unit="frames",
                                           low=FRAMES_PER_STEP, high=10**9, source="ALE/*-v5; 30 minutes at 60 Hz")

@@ -112,8 +112,8 @@ class Trainer:
                 lay_out(self.optimizer)
                 self.optimizer.step()
             if isinstance(self.network, Observed) and len(self.network.statistics):
-                seen = batch.stacked()[:-1]
-                self.network.observe(seen, self._learners.peers)  # the last step is the next unroll's first
+                seen = batch.stacked()[:-1, : config.batch_size]  # the last step is the next unroll's first; and
+                self.network.observe(seen, self._learners.peers)  # demonstrations that are held out come last
             with self._own_code("after_update"):
                 self.algorithm.after_update(loss, config=config)
             with self._own_code("updated"):
