@@ -100,6 +100,17 @@ def test_rows_are_invisible_before_their_commit(writer: MetricsWriter, path: Pat
     assert MetricsReader(path).names() == ["loss"]
 
 
+def test_rows_wait_while_the_file_is_gone(writer: MetricsWriter, path: Path) -> None:
+    writer.commit()
+    away = path.rename(path.with_name("away"))
+    writer.scalars(Progress(4, 1, 1, 0.5), {"loss": 2.0})
+    with pytest.raises(StorageFailed, match="metrics.sqlite is gone while its run is alive. Move it back"):
+        writer.commit()
+    away.rename(path)
+    writer.commit()
+    assert MetricsReader(path).series("loss")["value"].tolist() == [2.0]
+
+
 def test_values_that_are_not_finite_read_back_as_such(writer: MetricsWriter, path: Path) -> None:
     values = [1.0, float("nan"), float("inf"), -float("inf")]
     for update, value in enumerate(values):

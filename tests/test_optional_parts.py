@@ -1,4 +1,5 @@
-"""Launchers, families of environments and algorithms are folders that tell of themselves: without one, all else works as before."""
+"""Launchers, families of environments and algorithms are folders that tell of themselves: without one, all else works
+as before."""
 
 from __future__ import annotations
 
@@ -49,8 +50,8 @@ except UnknownName as error:
 else:
     raise AssertionError("it is still there")
 other = "ppo" if name == "vtrace" else "vtrace"
-run = wb.launch("testing/catch-v0", algorithm=other, actors=1, envs_per_actor=4, batch_size=4, unroll_length=10, learner_threads=1,
-                progress=False)
+run = wb.launch("testing/catch-v0", algorithm=other, actors=1, envs_per_actor=4, batch_size=4, unroll_length=10,
+                learner_threads=1, progress=False)
 run.wait(updates=3, timeout_s=240)
 assert wb.evaluate(run.stop().name, episodes=2).returns
 print("played")

@@ -86,7 +86,8 @@ def check_ends_as_undisturbed(run: wb.Run, algorithm: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "algorithm", ["vtrace", "ppo", *(pytest.param(name, marks=pytest.mark.full) for name in ("sac", "r2d2", "awr", "vmpo"))])
+    "algorithm",
+    ["vtrace", "ppo", *(pytest.param(name, marks=pytest.mark.full) for name in ("sac", "r2d2", "awr", "vmpo"))])
 def test_a_run_that_is_stopped_and_resumed_ends_with_the_same_weights(home: Path, algorithm: str) -> None:
     run = launched(algorithm, "stopped", launcher="inline")
     trained_on(run)

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 import workbench as wb
+from tests.conftest import CALM, eventually
 from tests.widgets import recorded
 from workbench import checkpoints, rundir
 from workbench.copies import FOLDER
@@ -57,6 +58,23 @@ def test_a_damaged_history_is_told_with_the_counters_of_the_last_checkpoint(run:
     status = wb.attach("lost").status
     assert status.frames == 2000 and "move it away" in status.warning and "move it away" in repr(wb.attach("lost"))
     assert status.age_s < 60, "nobody knows how old what it says is"
+
+
+@pytest.mark.full
+def test_a_history_that_is_moved_away_from_a_live_run_holds_it_until_it_is_back(home: Path) -> None:
+    live = wb.launch("testing/counting-v0", name="live", progress=False, **CALM)
+    try:
+        live.wait(updates=3, timeout_s=240)
+        aside = live.directory.metrics.rename(live.path / "aside")
+        eventually(lambda: "metrics.sqlite is gone while its run is alive. Move it back" in live.status.warning)
+        eventually(lambda: live.status.state == "paused")
+        held = live.status.updates
+        aside.rename(live.directory.metrics)
+        assert live.wait(updates=held + 3, timeout_s=240).warning == ""
+        rows = live.metrics("loss").updates
+        assert rows.is_monotonic_increasing and rows.min() <= 3 and rows.max() > held
+    finally:
+        live.stop()
 
 
 def test_lost_checkpoints_are_told_with_their_copy(run: RunDirectory) -> None:

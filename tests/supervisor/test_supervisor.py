@@ -114,6 +114,26 @@ def test_a_run_that_goes_on_has_its_counters_and_means_before_its_learner_says_a
     assert (status.state, status.frames, status.episode_return) == ("stopped", 800, 12.5)
 
 
+def test_a_run_that_is_stopped_once_it_has_all_its_frames_has_finished(
+    supervisor: Supervisor, run: RunDirectory
+) -> None:
+    total, meta = supervisor.config.total_frames, {"steps": 200, "updates": 8, "time_s": 3.0}
+    checkpoints.write(run.checkpoints, frames=total, groups={"model": {}}, meta=meta, requested=False)
+    supervisor._close(Outcome("stopped", "stopped as asked"))
+    status = stored_status(run)
+    assert (status.state, status.frames) == ("finished", total)
+    assert status.reason == f"reached total_frames={total}"
+    assert MetricsReader(run.metrics).events()[-1]["kind"] == "finished"
+
+
+def test_a_learner_that_is_ended_while_it_starts_is_no_error(supervisor: Supervisor, run: RunDirectory) -> None:
+    supervisor._group.resize(0)
+    list(supervisor._group.start_due())
+    assert supervisor._group.learner.alive
+    supervisor._wind_up(Outcome("stopped", "stopped as asked"))
+    assert [event["kind"] for event in MetricsReader(run.metrics).events()] == ["stop"]
+
+
 def test_the_mean_of_the_last_checkpoint_takes_part_in_the_best(supervisor: Supervisor, run: RunDirectory) -> None:
     supervisor._note_return(LearnerStatus(frames=700, episode_return=9.0, episodes_in_mean=50))
     meta = {"steps": 200, "updates": 8, "time_s": 3.0, "means": {"episode_return": 11.0, "episodes_in_mean": 60}}

@@ -194,14 +194,23 @@ def test_a_stopped_sweep_keeps_its_runs_and_goes_on_with_them(home: Path) -> Non
 
 
 @pytest.mark.full
-def test_runs_of_a_dead_sweep_can_be_stopped_through_it(home: Path) -> None:
-    sweep = wb.sweep("CartPole-v1", space=SPACE, trials=2, name="gone", **{**FEW, "total_frames": 10**7, "parallel": 1})
-    eventually(lambda: has_begun(home, "gone-0"))
-    run = wb.attach("gone-0")
+@pytest.mark.parametrize("resumed", [False, True])
+def test_runs_of_a_dead_sweep_can_be_stopped_through_it_also_while_it_begins_again(home: Path, resumed: bool) -> None:
+    name = f"gone-{resumed}".lower()
+    sweep = wb.sweep("CartPole-v1", space=SPACE, trials=2, name=name, **{**FEW, "total_frames": 10**7, "parallel": 1})
+    eventually(lambda: has_begun(home, f"{name}-0"))
+    run = wb.attach(f"{name}-0")
     run.wait(frames=1, timeout_s=240)
     process_of(sweep).kill()
     eventually(lambda: sweep.state == "dead")
-    assert sweep.stop().state == "stopped" and run.state == "stopped"
+    with ThreadPoolExecutor(1) as pool:
+        if resumed:
+            resuming = pool.submit(sweep.resume)
+            eventually(lambda: sweep.state == "starting")
+        assert sweep.stop().state == "stopped" and run.state == "stopped"
+        assert not processes_of(run.path)
+        if resumed:
+            resuming.result(60)
 
 
 class Broken:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Mapping
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 from unittest.mock import MagicMock
@@ -96,6 +97,21 @@ def test_the_value_at_a_mark_does_not_depend_on_when_somebody_looked() -> None:
     assert late.value(9) == pytest.approx(np.mean(np.arange(180 - 54 + 1, 181)))  # a tenth of the frames: 54 rows
     assert late.value(1) == pytest.approx(np.mean(np.arange(1, 21)))
     assert late.value() == late.value(MARKS)
+
+
+def test_rows_that_a_learner_left_behind_when_it_began_again_do_not_count() -> None:
+    directory = recorded.new("one")
+    early, late = MetricCurve(directory, "loss", 27_000), MetricCurve(directory, "loss", 27_000)
+    for value, first, restored in ((100.0, 1, False), (1.0, 51, True)):
+        with closing(MetricsWriter(directory.metrics)) as writer:
+            if restored:
+                writer.event("restore", "continues", progress=Progress(5000, 50, 50, 50.0),
+                             data={"rows": {"loss": 100}})
+            for at in range(first, first + 50 + 50 * (not restored)):
+                writer.scalars(Progress(frames=at * 100, steps=at, updates=at, time_s=at), {"loss": value})
+        early.follow()
+    late.follow()
+    assert early.value() == late.value() == 1.0
 
 
 @pytest.mark.parametrize("every", [50, 1000])

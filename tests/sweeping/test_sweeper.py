@@ -182,16 +182,17 @@ def test_what_is_left_of_a_run_without_its_record_stays() -> None:
     checkpoint.verify()
 
 
+@pytest.mark.parametrize("state", ["stopped", "training"])
 @pytest.mark.parametrize("more", [{}, PBT])
-def test_a_run_that_was_stopped_as_it_reached_its_end_has_finished(
-    monkeypatch: pytest.MonkeyPatch, more: dict[str, Any]
+def test_a_run_that_was_stopped_or_whose_supervisor_died_as_it_reached_its_end_has_finished(
+    monkeypatch: pytest.MonkeyPatch, more: dict[str, Any], state: str
 ) -> None:
     sweep = swept(**more)
 
     def stopped_at_the_end(run: RunDirectory, place: Any = None, total_frames: int = FRAMES) -> None:
-        assert run.read()["state"] != "stopped" or stored_status(run).frames < total_frames, "it would finish at once"
-        commit(run, total_frames, state="stopped", rows=range(100, total_frames + 1, 100))
-        run.write(state="stopped")
+        assert not run.metrics.exists() or stored_status(run).frames < total_frames, "it would finish at once"
+        commit(run, total_frames, state=state, rows=range(100, total_frames + 1, 100))
+        run.write(state=state, supervisor_pid=1)
 
     monkeypatch.setattr(kept_run, "go_on", stopped_at_the_end)
     monkeypatch.setattr(population, "forked", forked)
@@ -237,9 +238,9 @@ def test_a_population_goes_on_without_members_that_were_deleted(monkeypatch: pyt
 
 def test_a_member_that_was_deleted_while_its_population_was_stopped_is_not_made_anew() -> None:
     sweep = swept(**PBT)
-    assert [one.number for one in Population(sweep)._members()] == [0, 1, 2, 3]
+    assert [one.trial.number for one in Population(sweep)._members()] == [0, 1, 2, 3]
     shutil.rmtree(sweep.run(1).path)
-    assert [one.number for one in Population(sweep)._members()] == [0, 2, 3]
+    assert [one.trial.number for one in Population(sweep)._members()] == [0, 2, 3]
     assert states(sweep)[1] == ("failed", DELETED) and not sweep.run(1).path.exists()
 
 
@@ -250,7 +251,7 @@ def test_a_fork_whose_source_is_gone_fails_and_who_was_to_be_replaced_goes_on() 
     shutil.rmtree(sweep.run(1).path)
     one._study.set_user_attr("population", {"generation": 1, "born": [
         {"instead": 0, "of": 1, "fields": {"learning_rate": 1e-3}}]})
-    assert [each.number for each in one._members()] == [0, 2, 3]
+    assert [each.trial.number for each in one._members()] == [0, 2, 3]
     assert states(sweep)[4] == (
         "failed", "sweep-1, the parent of this fork, has no checkpoint at 9,000 frames")
 

@@ -6,11 +6,11 @@ may be missing: it is large, and pruning keeps only the newest. Nothing here is 
 
 from __future__ import annotations
 
-from workbench.checkpoints.best import BEST, best, best_good, is_collapsed, standing
+from workbench.checkpoints.best import BEST, best, best_good, best_whole, is_collapsed, standing
 from workbench.checkpoints.checkpoint import Checkpoint, at
 from workbench.checkpoints.exporting import export
 from workbench.checkpoints.folder import copy, drop_replays, every, newest, newest_good, prune, remove, write
 from workbench.checkpoints.tensorfile import Tensors
 
-__all__ = ["BEST", "Checkpoint", "Tensors", "at", "best", "best_good", "copy", "drop_replays", "every", "export",
-           "is_collapsed", "newest", "newest_good", "prune", "remove", "standing", "write"]
+__all__ = ["BEST", "Checkpoint", "Tensors", "at", "best", "best_good", "best_whole", "copy", "drop_replays", "every",
+           "export", "is_collapsed", "newest", "newest_good", "prune", "remove", "standing", "write"]

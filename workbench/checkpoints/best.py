@@ -65,6 +65,11 @@ def best(checkpoints: Sequence[Checkpoint]) -> Checkpoint | None:
     return max(same, key=lambda pair: pair[1])[0] if same else None
 
 
+def best_whole(checkpoints: Sequence[Checkpoint]) -> Checkpoint | None:
+    """The best one with all its files, which are not read."""
+    return best([checkpoint for checkpoint in checkpoints if not checkpoint.is_torn])
+
+
 def best_good(checkpoints: Sequence[Checkpoint]) -> Checkpoint | None:
     """The best one whose files are all as written; its replay is not checked."""
     candidates = list(checkpoints)

@@ -18,7 +18,7 @@ from typing import Any, BinaryIO
 
 import numpy.typing as npt
 
-from workbench.checkpoints.best import BEST, best
+from workbench.checkpoints.best import BEST, best_whole
 from workbench.checkpoints.checkpoint import (
     EXACT,
     META,
@@ -272,7 +272,7 @@ def prune(folder: Path, keep: int) -> list[Path]:
     counted = [checkpoint for checkpoint in automatic if checkpoint.meta.get("reason") != BEST]
     last_with = {_weights(checkpoint): checkpoint for checkpoint in counted}
     repeated_first = sorted(counted, key=lambda checkpoint: last_with[_weights(checkpoint)] is checkpoint)
-    kept = [*repeated_first[-max(1, keep):], best([checkpoint for checkpoint in every_one if not checkpoint.is_torn])]
+    kept = [*repeated_first[-max(1, keep):], best_whole(every_one)]
     removed = [checkpoint.path for checkpoint in automatic if checkpoint not in kept]
     try:
         for path in removed:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import sys
 from collections.abc import Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -87,7 +88,8 @@ def _wait_for(sweep: Sweep) -> None:
     try:
         print(f"{sweep.name}: {sweep.wait(progress=True).line()}")
     except KeyboardInterrupt:
-        print(f"\n{sweep.name} goes on in the background. Stop it: workbench sweeps {sweep.name} --stop")
+        print(f"\n{sweep.name} goes on in the background. Stop it: workbench sweeps {sweep.name} --stop",
+              file=sys.stderr)
         raise
     if sweep.status.best_run:
         print(" ".join(f"{name}={value}" for name, value in sweep.best_fields.items()))

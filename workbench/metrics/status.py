@@ -265,6 +265,7 @@ class RunStatus(LearnerStatus, Spent, Course, NamesNearest):
         eta_s: seconds until the run finishes by frames, hours or cost at its present speed; None: not known.
         learner_pid, learner_pids: process of the first learner, and of each.
         age_s: seconds since this was true.
+        unread: whether its last status could not be read; its counters are then those of its newest checkpoint.
     """
 
     name: str
@@ -276,6 +277,7 @@ class RunStatus(LearnerStatus, Spent, Course, NamesNearest):
     learner_pid: int | None = None
     learner_pids: tuple[int | None, ...] = ()
     age_s: float = 0.0
+    unread: bool = False
 
     @property
     def alive(self) -> bool:

@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from workbench.errors import ShapeMismatch
+from workbench.errors import ShapeMismatch, StorageFailed
 from workbench.metrics import schema, series
 from workbench.metrics.eventfile import EventFile
 from workbench.metrics.schema import Progress
@@ -140,6 +140,7 @@ class MetricsWriter:
             if not batch:
                 return
             try:
+                self._check_place()
                 with schema.writing(self._connection, self._path), schema.decoding(self._path):
                     _store(self._connection, batch)
             except BaseException:
@@ -148,6 +149,13 @@ class MetricsWriter:
                 raise
             if self._eventfile:
                 _mirror(self._eventfile, batch)
+
+    def _check_place(self) -> None:
+        """Raises StorageFailed where the file is gone: SQLite would go on with one that has no name, and nobody reads.
+        """
+        if not self._path.exists():
+            raise StorageFailed(f"{self._path} is gone while its run is alive. Move it back; or stop the run and "
+                                "resume it, which begins another one.")
 
     def close(self) -> None:
         """Commit and close; safe to call twice."""

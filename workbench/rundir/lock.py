@@ -94,14 +94,6 @@ def to_hand_on(path: Path) -> list[int]:
     return [_descriptors[path]] if path in _descriptors else []
 
 
-def is_in_place(path: Path) -> bool:
-    """Whether the lock that this process holds in a `with` block is still the file at its path."""
-    try:
-        return os.path.samestat(os.fstat(_descriptors[path]), os.stat(path))
-    except FileNotFoundError:
-        return False
-
-
 def is_held(path: Path) -> bool:
     """Whether a process holds the lock; uses no network and creates no file. Raises StorageFailed."""
     try:

@@ -18,6 +18,7 @@ import platform
 import secrets
 from collections.abc import Collection
 from contextlib import suppress
+from io import BufferedReader
 from pathlib import Path
 
 from workbench.config import RunConfig, Setting
@@ -83,12 +84,16 @@ def read(path: Path, *, trust_code: bool = False) -> bytes | None:
 def is_whole(path: Path) -> bool:
     """Whether a file holds code to its end, whoever wrote it; of a file that cannot be looked at `read` says why."""
     try:
-        code = _parted(content(path, largest=LARGEST))[1]
+        with opened(path) as file:
+            _seek_code(file)
+            if file.read(1) != _FIRST:
+                return False
+            file.seek(-1, os.SEEK_END)
+            return file.read(1) == _LAST
     except (FileNotFoundError, NotADirectoryError):
         return False
     except OSError:
         return True
-    return is_code(code)
 
 
 def is_code(data: bytes) -> bool:
@@ -174,10 +179,14 @@ def fingerprint(path: Path) -> str:
             status = os.fstat(file.fileno())
             if status.st_size > LARGEST or is_hollow(status):
                 return f"cannot be read: {status.st_size:,} bytes are no code"
-            file.seek(_SEALED_BYTES if file.read(len(_MARK)) == _MARK else 0)
+            _seek_code(file)
             return hashlib.file_digest(file, "sha256").hexdigest()
     except OSError as error:
         return f"cannot be read: {error.strerror}"
+
+
+def _seek_code(file: BufferedReader) -> None:
+    file.seek(_SEALED_BYTES if file.read(len(_MARK)) == _MARK else 0)
 
 
 def vouched(folder: Path) -> str:

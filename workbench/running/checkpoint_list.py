@@ -75,7 +75,7 @@ class Checkpoints(list[Checkpoint]):
         """The best of the run (see `Run.best`) with all its files, which are not read here; None where they are of no
         run."""
         own = self._owner.directory.checkpoints
-        return checkpoints.best([each for each in self if each.path.parent == own and not each.is_torn])
+        return checkpoints.best_whole([each for each in self if each.path.parent == own])
 
     @property
     def table(self) -> Table[Checkpoint]:

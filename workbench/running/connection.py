@@ -154,7 +154,7 @@ def stored_status(directory: RunDirectory) -> RunStatus:
         lost = f"{directory.metrics} is empty" if directory.metrics.exists() else f"there is no {directory.metrics}"
         damage = f"its history is gone: {lost}.{_with_its_copy(directory)}"
     if damage:
-        corrections |= {**_of_last_checkpoint(directory, status), "warning": damage}
+        corrections |= {**_of_last_checkpoint(directory, status), "warning": damage, "unread": True}
     status = replace(status, state=state, **corrections)
     old = state in (*ENDED, "dead") or status.age_s > _STALE_S
     return replace(status.standing_still(), eta_s=None) if old else status

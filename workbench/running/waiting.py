@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from workbench import checkpoints
 from workbench.checkpoints import Checkpoint
-from workbench.config import Setting
+from workbench.config import REPLAY_S, Setting
 from workbench.errors import InvalidInput, RunFailed, RunNotAlive, RunPaused, WaitTimeout, WorkbenchError, by_name
 from workbench.metrics.collapse import LEAST_EPISODES
 from workbench.metrics.status import RunStatus
@@ -96,11 +96,16 @@ def until(
             if status.state in (*ENDED, "dead"):
                 return _last_status(control, status, targets)
             was_paused, paused = paused, status.state == "paused"
-            if paused and targets.keys() != {"seconds"}:
-                _check_pause(control, status, targets)
-            if paused and not was_paused:
+            if not paused:
+                continue
+            why = control.directory.read().get("paused")  # None: it goes on by itself, once its disk has room
+            if why not in (None, BY_HAND) and targets.keys() != {"seconds"}:  # nobody may come to resume it
+                raise RunPaused(f"{status.name} paused itself at {FACTS['frames'].said(status)}, before "
+                                f"{_in_words(targets)}: {status.reason}. Then wb.attach({status.name!r}).resume() goes "
+                                "on.")
+            if not was_paused:
                 notify(f"{status.name} is paused, and the wait goes on{f': {status.reason}' if status.reason else ''}"
-                       .rstrip(".") + f". {_end_of_pause(control, status)}".rstrip())
+                       .rstrip(".") + (f". wb.attach({status.name!r}).resume() ends the pause." if why else "."))
     raise WaitTimeout(
         f"{status.name} has not reached {_in_words(targets)} after {timeout_s:g} s; it goes on. Now: {status.line()}"
     )
@@ -114,19 +119,6 @@ def _check_scores(status: RunStatus, targets: dict[str, float]) -> None:
             raise InvalidInput(f"{status.name} never reaches {kind}_score={exact(targets[f'{kind}_score'])}: its "
                                f"environment tells no score. Wait for {kind}_return, or see `metadata[\"score\"]` in "
                                "docs/environments.md.")
-
-
-def _check_pause(control: Control, status: RunStatus, targets: dict[str, float]) -> None:
-    """Raises RunPaused if the run paused itself: nobody may come to resume it."""
-    if control.directory.read().get("paused") not in (None, BY_HAND):  # None: it goes on once its disk has room
-        raise RunPaused(f"{status.name} paused itself at {FACTS['frames'].said(status)}, before {_in_words(targets)}: "
-                        f"{status.reason}. Then wb.attach({status.name!r}).resume() goes on.")
-
-
-def _end_of_pause(control: Control, status: RunStatus) -> str:
-    """What ends a pause; "" for one that ends once the disk has room."""
-    by_hand = control.directory.read().get("paused") is not None
-    return f"wb.attach({status.name!r}).resume() ends the pause." if by_hand else ""
 
 
 def _bar(control: Control, status: RunStatus, targets: dict[str, float], shown: bool) -> ProgressBar:
@@ -198,6 +190,6 @@ def until_ended(control: Control, timeout_s: float) -> RunStatus:
 
 def written_checkpoint(control: Control, reason: str, *, replay: bool | None, timeout_s: float) -> Checkpoint:
     """A checkpoint that the run writes now; `reason` is recorded with it. See `Run.checkpoint`."""
-    timeout_s = TIMEOUT.check(timeout_s)
+    timeout_s = REPLAY_S if timeout_s is None else TIMEOUT.check(timeout_s)
     answer = control.call("checkpoint", timeout_s=timeout_s + _ANSWER_S, reason=reason, replay=replay, wait_s=timeout_s)
     return checkpoints.at(answer["path"])

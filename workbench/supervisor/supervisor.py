@@ -353,14 +353,17 @@ class Supervisor:
         if not self._endings.note(ended):
             return
         if ended.index is None and ending.code == 0 and self._has_reached_total():
-            remedy = f". {more_updates(self.config)}" if self._untrained else ""
-            self.end(Outcome("finished", f"reached total_frames={self.config.total_frames}{self._untrained}{remedy}"))
+            self.end(self._at_total())
         elif self._endings.is_hopeless(ended, starting=self.state == "starting"):
             self.end(failure(ended))
         else:
             kind, message = self._endings.event(ended)
             detail = ending.error["message"] if ending.error else ""
             self.event(kind, message, traceback=detail, failures=ending.recent)
+
+    def _at_total(self) -> Outcome:
+        remedy = f". {more_updates(self.config)}" if self._untrained else ""
+        return Outcome("finished", f"reached total_frames={self.config.total_frames}{self._untrained}{remedy}")
 
     def _has_reached_total(self) -> bool:
         if self._tracker.phase.state == "finished":
@@ -401,12 +404,13 @@ class Supervisor:
         return REPLAY_S if self._tracker.phase.writing_replay else self.config.last_checkpoint_s
 
     def _end_learner(self, outcome: Outcome) -> None:
-        self._ended_whole = self._tracker.has_status_of(self._group.learner)
+        began = self._ended_whole = self._tracker.has_status_of(self._group.learner)
         timeout_s = self._last_checkpoint_s() if outcome.timeout_s is None else outcome.timeout_s
         finished = outcome.state == "finished"
         if problem := last_checkpoint.end_learner(self.learner, self._group, timeout_s, finished=finished):
             self._ended_whole = False
-            self.event("error", problem)
+            if began:  # one that was still starting had nothing to store
+                self.event("error", problem)
 
     def _close(self, outcome: Outcome) -> None:
         last = last_checkpoint.newest(self.run)
@@ -415,10 +419,12 @@ class Supervisor:
             outcome = replace(outcome, message=f"{outcome.message}, without a last checkpoint: resumed, it goes on at "
                                                f"{frames:,} frames")
         with self._guard:
-            self.state, self._outcome = outcome.state, outcome
             if last is not None and last.frames >= self._tracker.progress.frames:
                 self._tracker.status = last_checkpoint.at(last, self._tracker.known)
                 self._note_return(self._tracker.status)
+            if outcome.state == "stopped" and frames >= self.config.total_frames:
+                outcome = self._at_total()  # while it was being stopped
+            self.state, self._outcome = outcome.state, outcome
         data = {"error": outcome.error} if outcome.error else {}
         self.event(outcome.state if outcome.state != "stopped" else "stop", outcome.message, **data)
         deadline = time.monotonic() + _OUTCOME_S

@@ -22,6 +22,7 @@ from workbench.errors import (
 )
 from workbench.rundir import ENDED, lock, sealed
 from workbench.rundir.files import tail
+from workbench.running import waiting
 from workbench.running.connection import stored_status
 from workbench.running.handle import FRESH_S, Run
 from workbench.running.progress import ProgressBar, interactive
@@ -208,6 +209,7 @@ class Sweep:
 
         Raises RunFailed if it failed, RunNotAlive if its process died, WaitTimeout after `timeout_s`.
         """
+        timeout_s = waiting.TIMEOUT.check(timeout_s)
         deadline = float("inf") if timeout_s is None else time.monotonic() + timeout_s
         total = int(self._folder.read()["trials"])
         shown = interactive() if progress is None else progress
@@ -241,20 +243,22 @@ class Sweep:
 
         Raises WaitTimeout while they are still stopping.
         """
+        timeout_s = waiting.TIMEOUT.check(timeout_s)
         if timeout_s is None:
             timeout_s = self._folder.config().last_checkpoint_s + _STOP_MARGIN_S
-        if self.state == "dead":
-            self._stop_orphans(timeout_s)
+        before = self.state
         self._folder.ask_to_stop()
         deadline = time.monotonic() + timeout_s
         while self._folder.alive:
             if time.monotonic() > deadline:
                 raise WaitTimeout(f"{self.name} has not ended after {timeout_s:g} s; its runs are still stopping.")
             time.sleep(_POLL_S)
+        if before not in ENDED:
+            self._stop_orphans(timeout_s)
         return self.status
 
     def _stop_orphans(self, timeout_s: float) -> None:
-        """Stop the runs that outlived a dead sweep."""
+        """Stop the runs of a process that has died, or was asked to stop before it knew of those of the one before."""
         place = launchers.by_name(self._folder.config().launcher)
         with lock.held(self._folder.start_lock, wait_s=lock.LOOK_S) as acquired:
             if not acquired or lock.is_held(self._folder.lock):
@@ -262,11 +266,14 @@ class Sweep:
             for trial in self.trials:
                 with suppress(RunNotFound):
                     directory = self._folder.run(trial.number)
-                    if trial.state == "running" and self._folder.owns(directory):
+                    if trial.state != "running" or not self._folder.owns(directory):
+                        continue
+                    if stored_status(directory).state not in ENDED:
                         _await_supervisor(run := Run(directory))
                         withdraw(directory, place)
                         run.stop(timeout_s=timeout_s)
-            self._folder.write(state="stopped")
+            if self._folder.read()["state"] not in ENDED:
+                self._folder.write(state="stopped")
 
     @checked_arguments()
     def resume(

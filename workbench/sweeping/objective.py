@@ -28,26 +28,35 @@ class MetricCurve:
 
     def __init__(self, run: RunDirectory, metric: str, total_frames: int) -> None:
         self._reader, self._metric, self._total = MetricsReader(run.metrics), metric, total_frames
+        self._forget()
+
+    def _forget(self) -> None:
         self._frames: Array = np.zeros(0)
         self._values: Array = np.zeros(0)
         self._next, self._next_commit = 0, 0
         self.covered: int | None = None
 
     def follow(self) -> None:
-        """Read the new rows. Raises StorageFailed."""
-        series = self._reader.newer({self._metric: self._next, EACH_COMMIT: self._next_commit}, max_points=2**31)
+        """Read the new rows; all, where a learner began again from before the last one. Raises StorageFailed."""
+        last = max(0, self._next - 1)
+        series = self._reader.newer({self._metric: last, EACH_COMMIT: self._next_commit}, max_points=2**31)
         if not series:
             return
-        commits, numbers = series[EACH_COMMIT]
-        if len(numbers):
-            self.covered, self._next_commit = int(commits["frames"][-1]), int(numbers[-1]) + 1
         rows, numbers = series[self._metric]
-        if not len(numbers):
+        if self._next and (not len(numbers) or numbers[0] != last):
+            self._forget()
+            self.follow()
+            return
+        commits, of_commits = series[EACH_COMMIT]
+        if len(of_commits):
+            self.covered, self._next_commit = int(commits["frames"][-1]), int(of_commits[-1]) + 1
+        new = numbers >= self._next
+        if not new.any():
             return
         self._next = int(numbers[-1]) + 1
-        finite = np.isfinite(rows["value"])
-        self._frames = np.concatenate([self._frames, rows["frames"][finite].astype(np.float64)])
-        self._values = np.concatenate([self._values, rows["value"][finite]])
+        new &= np.isfinite(rows["value"])
+        self._frames = np.concatenate([self._frames, rows["frames"][new].astype(np.float64)])
+        self._values = np.concatenate([self._values, rows["value"][new]])
 
     def names(self) -> list[str]:
         """Metrics that the run has recorded."""

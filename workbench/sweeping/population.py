@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -75,15 +74,6 @@ def replaced(values: Mapping[int, float | None], goal: str, members: int, chance
     return [(number, good[chance.integers(len(good))]) for number in [*bad, *gone]] if good else []
 
 
-@dataclass
-class _Member:
-    """A member of the population: its trial's number, its run, and the trial as it is watched."""
-
-    number: int
-    run: RunDirectory
-    watched: WatchedTrial
-
-
 class Population(Sweeper):
     """Trains generation after generation, until the last or a request to stop."""
 
@@ -111,7 +101,7 @@ class Population(Sweeper):
         """Frames at which a generation ends."""
         return self._config.total_frames * (generation + 1) // int(self._record["generations"])
 
-    def _members(self) -> list[_Member]:
+    def _members(self) -> list[WatchedTrial]:
         """All running members, after creating the planned successors."""
         self._create_successors()
         while self._begun() < self._record["members"]:
@@ -120,7 +110,7 @@ class Population(Sweeper):
                    if trial.state.name == "RUNNING"]
         return [member for member in members if member is not None]
 
-    def _member(self, number: int) -> _Member | None:
+    def _member(self, number: int) -> WatchedTrial | None:
         """The member of a trial, after creating its run if it never had one; None if that failed."""
         run = self._sweep.run(number)
         trial = study.under_way(self._study, number, self._ranges)
@@ -129,9 +119,9 @@ class Population(Sweeper):
         except study.refusals():
             raise
         except WorkbenchError as error:
-            self._record_failure(trial, run, error)
+            self._record_failure(self._watch(trial, run), error)
             return None
-        return _Member(number, run, self._watch(trial, run))
+        return self._watch(trial, run)
 
     def _make(self, trial: Any, run: RunDirectory) -> None:
         if "of" in trial.user_attrs:
@@ -155,7 +145,7 @@ class Population(Sweeper):
     def _is_last(self, generation: int) -> bool:
         return generation == int(self._record["generations"]) - 1
 
-    def _has_trained(self, member: _Member, generation: int) -> bool:
+    def _has_trained(self, member: WatchedTrial, generation: int) -> bool:
         """Whether it has ended a generation before the last, and has no process left."""
         if self._is_last(generation):
             return False  # in the last one its trial ends instead
@@ -165,59 +155,58 @@ class Population(Sweeper):
             return False
         return has_trained(status, self._end(generation)) and not lock.is_alive(member.run)
 
-    def _train(self, members: Sequence[_Member], waiting: list[_Member], generation: int) -> list[_Member]:
+    def _train(
+        self, members: Sequence[WatchedTrial], waiting: list[WatchedTrial], generation: int
+    ) -> list[WatchedTrial]:
         """Train the waiting members to the end of the generation, and return the remaining members."""
-        remaining, training = list(members), list[_Member]()
-        self._watched = []
-        while (waiting or training) and not self._sweep.order_to_stop.exists():
+        remaining, self._watched = list(members), []
+        while (waiting or self._watched) and not self._sweep.order_to_stop.exists():
             if waiting and self._has_room(self._watched):
                 member = waiting.pop(0)
                 if self._ensure_started(member, generation):
-                    training.append(member)
-                    self._watched.append(member.watched)
+                    self._watched.append(member)
                 else:
                     remaining.remove(member)
             if not waiting:
                 self._last = []
-            for member in list(training):
-                over = self._over(member.watched)
+            for member in list(self._watched):
+                over = self._over(member)
                 if over or self._has_trained(member, generation):
-                    training.remove(member)
-                if over and member.watched.verdict != "finished":
+                    self._watched.remove(member)
+                if over and member.verdict != "finished":
                     remaining.remove(member)
-            self._watched = [member.watched for member in training]
             time.sleep(PERIOD_S)
         return remaining
 
-    def _ensure_started(self, member: _Member, generation: int) -> bool:
+    def _ensure_started(self, member: WatchedTrial, generation: int) -> bool:
         """Begin its run, or go on with it, unless an earlier process has. Returns False if that failed."""
-        member.watched.end = self._end(generation)
+        member.end = self._end(generation)
         try:
             status = stored_status(member.run)
-            if (member.watched.verdict or status.state in ("starting", "training", "paused", "dead")
-                    or has_trained(status, member.watched.end)):
+            if (member.verdict or status.state in ("starting", "training", "paused", "dead")
+                    or has_trained(status, member.end)):
                 return True
-            member.watched.begin(total_frames=member.watched.end)
+            member.begin(total_frames=member.end)
         except study.refusals():
             raise
         except RunNotFound:
-            self._record_failure(member.watched.trial, member.run, RunNotFound(DELETED))
+            self._record_failure(member, RunNotFound(DELETED))
             return False
         except WorkbenchError as error:
-            self._record_failure(member.watched.trial, member.run, error)
+            self._record_failure(member, error)
             return False
         return True
 
     # --- selection ----------------------------------------------------------------------------------------------
 
-    def _decide(self, members: Sequence[_Member], generation: int) -> None:
+    def _decide(self, members: Sequence[WatchedTrial], generation: int) -> None:
         """Choose the replacements, and write them to the study with the next generation."""
         mark = (generation + 1) * MARKS // int(self._record["generations"])
         chance = np.random.default_rng([self._record["seed"], generation])
         since = self._end(generation - 1)  # a fork has no rows before it, where its parent was worse
-        values = {member.number: _value(member.run, self._record["metric"], self._config.total_frames, mark, since)
-                  for member in members}
-        fields = {member.number: member.watched.trial.params for member in members}
+        metric, total = self._record["metric"], self._config.total_frames
+        values = {member.trial.number: _value(member.run, metric, total, mark, since) for member in members}
+        fields = {member.trial.number: member.trial.params for member in members}
         space = from_json(self._record["space"])
         successors = [{"instead": instead, "of": of, "fields": explored(fields[of], space, chance)}
                 for instead, of in replaced(values, self._record["goal"], self._record["members"], chance)]
@@ -254,7 +243,7 @@ class Population(Sweeper):
         old = self._member(instead)
         if old is not None:
             source, new, frames = self._sweep.run(successor["of"]), self._sweep.run(number), self._end(generation - 1)
-            old.watched.replace(f"replaced by {new.name}, a fork of {source.name}, at {frames:,} frames")
+            old.replace(f"replaced by {new.name}, a fork of {source.name}, at {frames:,} frames")
 
     def _state(self, number: int) -> str:
         return str(self._study.get_trials(deepcopy=False)[number].state.name)

@@ -146,7 +146,7 @@ class Sweeper:
             raise
         except WorkbenchError as error:
             self._watched = [other for other in self._watched if other is not watched]
-            self._record_failure(trial, run, error)
+            self._record_failure(watched, error)
 
     def _provide(self, trial: Any, run: RunDirectory) -> None:
         """Ensure that the trial's run exists.
@@ -177,14 +177,11 @@ class Sweeper:
 
         starting.created(run.name, run.name, {**record, "sweep": self._sweep.name}, self._code, self._place, prepare)
 
-    def _record_failure(self, trial: Any, run: RunDirectory, error: WorkbenchError) -> None:
+    @staticmethod
+    def _record_failure(watched: WatchedTrial, error: WorkbenchError) -> None:
         """Record the failure of a trial whose run cannot be created or started."""
-        from optuna.trial import TrialState
-
-        say(f"{run.name}: failed: {error}")
-        trial.set_user_attr("note", str(error))
-        trial.set_user_attr("verdict", "failed")
-        self._study.tell(trial, state=TrialState.FAIL)
+        say(f"{watched.run.name}: failed: {error}")
+        watched.fail(str(error))
 
     # --- ending -------------------------------------------------------------------------------------------------
 
@@ -204,12 +201,15 @@ class Sweeper:
     def _hopeless(self) -> str | None:
         """The error of a sweep whose first trials all failed, and none trains; None while there is hope."""
         before = self._over_before
-        failed = list(takewhile(lambda trial: trial.state == "failed", study.trials(self._sweep, self._study)))
+        every = self._study.get_trials(deepcopy=False)
+        failed = list(takewhile(lambda trial: trial.state.name == "FAIL", every))
         if len(failed) < before + min(HOPELESS, self._record["trials"] - before):  # a resume may have mended the cause
             return None
         if any(watched.trains for watched in self._watched):
             return None
-        return f"the first {len(failed)} trials all failed. {failed[-1].run}: {failed[-1].note}"
+        last = failed[-1]
+        return (f"the first {len(failed)} trials all failed. {self._sweep.run(last.number).name}: "
+                f"{last.user_attrs.get('note', '')}")
 
     def _ended(self) -> list[study.Trial]:
         return [trial for trial in study.trials(self._sweep, self._study) if trial.state != "running"]

@@ -34,8 +34,8 @@ _ASK_AGAIN_S = 5.0  # between requests to stop
 
 
 def has_trained(status: RunStatus, frames: int) -> bool:
-    """Whether a run has ended with so many frames, also if it was stopped in the moment in which it reached them."""
-    return status.state in ("finished", "stopped") and status.frames >= frames
+    """Whether a run has ended with so many frames, also if it was stopped, or its supervisor died, once it had them."""
+    return status.state in ("finished", "stopped", "dead") and status.frames >= frames
 
 
 class WatchedTrial:
@@ -90,20 +90,25 @@ class WatchedTrial:
         """Judge the trial, and return whether it is over and counted. Never raises for a faulty run."""
         try:
             status = stored_status(self.run)
-            if not self.verdict and self._kept.has_supervisor(status):
+            died_at_end = status.state == "dead" and has_trained(status, self.end)
+            if not self.verdict and (died_at_end or self._kept.has_supervisor(status)):
                 self._judge(status)
             self._note_waits()
             self._unreadable_since = None
             return bool(self.verdict) and self._ended(status)
         except RunNotFound:
-            self._decide("failed", DELETED)
-            self._count(None)
+            self.fail(DELETED)
             return True
         except StorageFailed as error:
             return self._give_up(error)
         except WorkbenchError as error:
             self._decide("failed", str(error))
             return False
+
+    def fail(self, why: str) -> None:
+        """Count it as failed: no process of its run is left, if there ever was one."""
+        self._decide("failed", why)
+        self._count(None)
 
     def replace(self, note: str) -> None:
         """Count it as pruned, when no process of its run is left; earlier notes stay."""
@@ -148,7 +153,7 @@ class WatchedTrial:
         if (status.state == "finished" or through) and alive:
             return  # its last rows may not be on disk yet
         self._curve.follow()
-        if status.state == "finished" and self._curve.covered and (not status.frames or self._is_unread(status)):
+        if status.state == "finished" and self._curve.covered and (not status.frames or status.unread):
             raise StorageFailed(status.warning or f"cannot read the status in {self.run.metrics}.")
         frames = status.frames if self._curve.covered is None or not alive else min(status.frames, self._curve.covered)
         if status.state == "failed":
@@ -164,11 +169,6 @@ class WatchedTrial:
             self._decide("pruned", f"diverged: {why}")
         elif status.state == "stopped" and not has_trained(status, self.end):
             self._note_stop(status)
-
-    @staticmethod
-    def _is_unread(status: RunStatus) -> bool:
-        """Whether it has the counters of a checkpoint, in the place of a status that could not be read."""
-        return bool(status.warning) and not status.episodes
 
     def _note_stop(self, status: RunStatus) -> None:
         """Judge a run that was stopped: by hand, or since its machine is taken back."""

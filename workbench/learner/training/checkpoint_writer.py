@@ -54,7 +54,7 @@ class CheckpointWriter:
         self._schedule, self._updates_before = schedule, self._state.progress.updates
         self._written_at, self._longest_s = time.monotonic(), schedule.first_checkpoint_s
         self._best_from = self._written_at + self._between_best()
-        best = checkpoints.best(checkpoints.every(self._run.checkpoints))
+        best = checkpoints.best_whole(checkpoints.every(self._run.checkpoints))
         self._highest = None if best is None else checkpoints.standing(best)
 
     # ---- when -------------------------------------------------------------------------------------------------------

@@ -117,7 +117,7 @@ def card(directory: RunDirectory) -> Card:
     reader = MetricsReader(directory.metrics)
     config, events = directory.config(), reader.events()
     written = checkpoints.every(directory.checkpoints)
-    newest, best = next(reversed(written), None), checkpoints.best(written)
+    newest, best = next(reversed(written), None), checkpoints.best_whole(written)
     launched = _as_launched(config, events)
     sections = (
         Section("Result", tuple(card_sections.result(status, config, directory, best, newest))),

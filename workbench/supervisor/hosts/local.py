@@ -46,7 +46,8 @@ class Child(Life):
 
     @property
     def pid(self) -> int | None:
-        return self._process.pid if self._process else None
+        process = self._process  # which another thread may end in between
+        return process.pid if process else None
 
     def start(self) -> None:
         """Begin a life."""

@@ -84,7 +84,7 @@ class Banner:
             if not visible:
                 return
             self._fill()
-        best = checkpoints.best(checkpoints.every(self._checkpoints)) if visible else None
+        best = checkpoints.best_whole(checkpoints.every(self._checkpoints)) if visible else None
         self._best = best = None if best is None or checkpoints.is_collapsed(best, now.status) else best
         if visible and collapse is None:
             self._text.value = "The return is back from its collapse."
