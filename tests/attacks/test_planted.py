@@ -256,7 +256,7 @@ def test_a_mirrored_record_with_fields_of_any_name_is_restored(bad: RunDirectory
 def test_a_run_that_failed_without_a_word_is_our_own_error(bad: RunDirectory) -> None:
     for message in ("", " \n"):
         bad.write(error={"type": "Odd", "message": message})
-        with pytest.raises(InvalidInput, match="has no good checkpoint yet. It failed: Odd$"):
+        with pytest.raises(InvalidInput, match="has no checkpoint yet. It failed: Odd$"):
             wb.evaluate(bad.path)
 
 

@@ -768,7 +768,7 @@ def test_the_best_checkpoint_comes_back_too_and_stays_in_the_copy(
         capsys.readouterr()
         starting.catch_up(run, stored)
         assert "pong has lost its best checkpoint: what it had at 100 frames was brought" in capsys.readouterr().out
-        assert checkpoints.best_good(checkpoints.every(run.checkpoints)).frames == 100
+        assert checkpoints.best_good(checkpoints.every(run.checkpoints))[0].frames == 100
     for frames in (400, 500):
         save(run.checkpoints, frames=frames, judged=mean_of(1.0))
         Storage(url).keep(run)

@@ -7,9 +7,17 @@ import gymnasium
 import pytest
 
 from workbench.environments.atari.protocols import PROTOCOLS, protocol_of
-from workbench.environments.atari.scores import human_normalized, scores, scores_of
+from workbench.environments.atari.scores import human_normalized, published, scores, scores_of
 from workbench.environments.atari.vector import AtariOptions
 from workbench.errors import UnknownName
+
+
+@pytest.mark.parametrize(("name", "is_a_game"), [
+    ("ALE/Pong-v5", True), ("ale_py:ALE/Pong-v5", True), ("PongNoFrameskip-v4", True), ("PongDeterministic-v4", True),
+    ("Pong", False), ("pong", False), ("Breakout", False), ("CartPole-v1", False),
+])  # fmt: skip
+def test_a_class_that_is_called_as_a_game_has_no_published_scores(name: str, is_a_game: bool) -> None:
+    assert (published(name) is not None) is is_a_game
 
 
 def test_all_57_games_are_there_under_their_names_in_ale() -> None:

@@ -98,6 +98,14 @@ def test_a_wrapper_of_the_user_decides_what_is_seen(wrapper, shape, parts):
     env.reset()
 
 
+def test_a_whole_grid_as_large_as_the_view_is_a_picture():
+    env = make("mine", num_envs=1, seed=0, factory=lambda: FullyObsWrapper(gymnasium.make("MiniGrid-MemoryS7-v0")))
+    assert Part("image", (3, 7, 7), "uint8") in env.spec.parts
+    env.reset()
+    for _ in range(4):  # once around: a direction of 3 is no state of a door
+        env.step(np.zeros(1, int))
+
+
 def test_the_actions_are_named():
     assert make(NAME, num_envs=1, seed=0).action_names == (
         "left", "right", "forward", "pickup", "drop", "toggle", "done")

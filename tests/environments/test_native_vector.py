@@ -16,8 +16,9 @@ from workbench.environments.adapters.batched_vector import NativeVector
 from workbench.environments.adapters.gymnasium_vector import GymnasiumVector
 from workbench.environments.contract import random_actions
 from workbench.errors import EnvironmentFailed, InvalidInput, OutOfBounds, ShapeMismatch
+from workbench.playing.worker.rollout import next_view
 from workbench.testing import CountingEnv, check_environment
-from workbench.trajectory import ENDS, Flags
+from workbench.trajectory import ENDS, Flags, StepBatch
 
 MODES = list(AutoresetMode)
 
@@ -381,4 +382,21 @@ def test_an_ending_is_told_with_its_frame_where_that_can_be_drawn(mode):
     observation, frame = env.ending(1)
     assert CountingEnv.decode(observation).step == 3
     assert frame is None if mode == AutoresetMode.SAME_STEP else frame[0, 0, 0] == 3
+    before = np.full((2, 3, 3), 2, np.uint8)
+    seen = next_view(env, StepBatch(np.zeros(2), np.zeros(2), np.zeros(2)), ended=True, before=before)[1]
+    assert seen is (before if frame is None else env.ending(0).frame), "the frame before stands in for it"
     assert env.render(0)[0, 0, 0] == 16
+
+
+@pytest.mark.parametrize("mode", ["sync", "async"])
+def test_a_vector_that_is_watched_draws_the_last_frames_of_its_episodes(mode):
+    env = make("CartPole-v1", num_envs=1, seed=0, options={"vectorization_mode": mode}, show="frames")
+    try:
+        env.reset()
+        first = env.render(0)
+        while not env.step(np.zeros(1, int)).flags[0] & Flags.TERMINATED:
+            pass
+        assert env.ending(0).frame.shape == first.shape
+        assert np.abs(env.ending(0).frame.astype(int) - env.render(0)).max() > 0, "which is the next episode's first"
+    finally:
+        env.close()

@@ -18,9 +18,12 @@ from tests.learner.test_rollout import SAME, Drawn
 from tests.learner.test_rollout_kinds import Kinds
 from tests.played import branching_here, checkpoint_in, rolled_out
 from workbench.checkpoints import Checkpoint
+from workbench.environment_spec import Part
+from workbench.environments import observations
 from workbench.errors import EnvironmentFailed, InvalidInput, OutOfBounds, ShapeMismatch, UnknownName, WrongType
 from workbench.playing import branching
 from workbench.playing import rollout as rollouts
+from workbench.playing.observation_edit import change_of, edited
 from workbench.playing.rollout import Rollout
 from workbench.playing.store import BranchPoint
 from workbench.testing import CatchEnv, CountingEnv
@@ -271,6 +274,18 @@ def test_a_wrong_argument_is_named_before_anything_is_played(
     monkeypatch.setattr(branching.worker_process, "answer_of", None)
     with pytest.raises(kind, match=words):
         parent.branch(**{"frame": 2, **asked})
+
+
+def test_planes_of_switches_are_occluded_by_nothing_unless_they_are_to_be_on() -> None:
+    parts = (Part("", (4, 8, 9), "bits"),)
+    row = observations.encode({"": np.full((4, 8, 9), 255, np.uint8)}, parts)
+    off = edited(row, change_of({"occlude": (1, 2, 3, 4)}, row, parts=parts), parts=parts)
+    seen = observations.by_name(off[None], parts)[""][0]
+    assert (seen[:, 2:6, 1:4] == 0).all() and (seen == 0).sum() == 4 * 12
+    on = edited(off, change_of({"occlude": (1, 2, 3, 4), "shade": 255}, off, parts=parts), parts=parts)
+    assert (on == row).all()
+    with pytest.raises(OutOfBounds, match=r"shade=128: these planes are of switches, which are off \(0\) or on"):
+        change_of({"shade": 128}, row, parts=parts)
 
 
 @pytest.mark.parametrize(("asked", "words"), [

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import partial
+from types import SimpleNamespace
 
 import gymnasium
 import numpy as np
@@ -14,6 +15,7 @@ from torch import nn
 from tests.played import checkpoint_in, rolled_out
 from workbench.algorithms import PolicyValueOutput, QValueOutput
 from workbench.errors import InvalidInput, NetworkFailed
+from workbench.playing.worker import saliency
 from workbench.testing import CatchEnv
 
 WEIGHTS = torch.tensor([[1.0, -2.0, 0.0, 4.0], [0.0, 1.0, -3.0, 2.0]])  # of CartPole's actions
@@ -185,3 +187,10 @@ def test_numbers_that_are_chosen_are_explained_by_their_middles(tmp_path):
     checkpoint = checkpoint_in(tmp_path, "Pendulum-v1")
     played = rolled_out(checkpoint, tmp_path / "played", saliency="gradient", max_steps=5)
     assert played.saliency.shape == (5, 3) and played.saliency.max() == 255
+
+
+@pytest.mark.parametrize("size", [7, 84])
+def test_occlusion_blurs_small_images_too(size: int) -> None:
+    occlusion = saliency._Occlusion(SimpleNamespace(part=SimpleNamespace(shape=(3, size, size))))
+    for matrix in occlusion._blur:
+        assert float(matrix.diagonal().max()) < 0.5, "a pixel that stays as it is is not occluded"

@@ -516,6 +516,28 @@ def test_a_network_that_carries_something_into_the_next_episode_is_named_and_a_r
         networks.check(Remembering(kept), spec=VECTOR, output=PolicyValueOutput)
 
 
+class ResetsOnlyAtTheBeginning(nn.Module):
+    """An LSTM over the whole unroll, whose memory is reset where the unroll begins an episode, and not inside it."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.lstm, self.head = nn.LSTM(4, 4), nn.Linear(4, 2)
+
+    def initial_state(self, batch: int) -> Any:
+        return (torch.zeros(batch, 4), torch.zeros(batch, 4))
+
+    def forward(self, observation: Any, previous_action: Any, reward: Any, start: Any, state: Any) -> Any:
+        kept = tuple((~start[0])[None, :, None] * part[None] for part in state)
+        told, after = self.lstm(observation, kept)
+        logits = self.head(told)
+        return PolicyValueOutput(logits, logits[..., 0]), tuple(part[0] for part in after)
+
+
+def test_a_network_that_carries_its_memory_over_an_end_inside_an_unroll_is_named() -> None:
+    with pytest.raises(NetworkFailed, match="first steps of an episode depend on state"):
+        networks.check(ResetsOnlyAtTheBeginning(), spec=VECTOR, output=PolicyValueOutput, new=True)
+
+
 class Masked(nn.Module):
     """Remembers two observations, of which those of the episode before are masked: its state has them, no output."""
 

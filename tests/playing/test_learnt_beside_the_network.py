@@ -137,6 +137,23 @@ def test_a_player_s_episodes_begin_without_a_previous_action(home: Path) -> None
     assert player.chosen.tolist() == [1, 1]
 
 
+def test_a_player_that_is_reseeded_draws_as_a_new_one(home: Path) -> None:
+    policy = load_policy(checkpoints.every(trained(Biased, [0.0, 0.0]).checkpoints)[-1])
+    step = StepBatch(np.zeros((64, 4), np.float32), np.zeros(64, np.float32), np.full(64, int(Flags.START), np.uint8))
+    used, new = Player(policy, num_envs=64, seed=0), Player(policy, num_envs=64, seed=7)
+    first = used.act(step, greedy=False)
+    used.reseed(7)
+    expected = new.act(step, greedy=False)
+    assert (used.act(step, greedy=False) == expected).all() and (first != expected).any()
+
+
+def test_an_agent_that_has_left_does_nothing(home: Path) -> None:
+    player = Player(load_policy(checkpoints.every(trained(Biased, [-9.0, 9.0]).checkpoints)[-1]), num_envs=2, seed=0)
+    flags = np.array([0, int(Flags.ABSENT)], np.uint8)
+    step = StepBatch(np.zeros((2, 4), np.float32), np.zeros(2, np.float32), flags)
+    assert player.act(step, greedy=True).tolist() == [1, 0]
+
+
 def test_a_class_that_cannot_load_it_is_named(home: Path) -> None:
     run = trained(Forgetful, [0.0, 0.0])
     with pytest.raises(AlgorithmFailed, match=r"load_state\(...\) for a checkpoint that has offset raised KeyError"):

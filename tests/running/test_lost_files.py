@@ -20,6 +20,7 @@ from workbench.errors import InvalidInput, RunNotFound, StorageFailed, Workbench
 from workbench.metrics import MetricsWriter
 from workbench.rundir import RunDirectory, sealed
 from workbench.running.checking import check_has_code
+from workbench.running.handle import Run
 
 
 @pytest.fixture
@@ -87,10 +88,33 @@ def test_lost_checkpoints_are_told_with_their_copy(run: RunDirectory) -> None:
         wb.attach("lost").fork()
 
 
+def test_a_rescue_says_which_better_checkpoint_it_passes_over_and_where_there_is_none_what_to_do(
+    run: RunDirectory, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Run, "fork", lambda self, best, **changes: best)
+    lost, config = wb.attach("lost"), run.read()["config"]
+    for frames, mean in ((3000, 5.0), (4000, 9.0)):
+        judged = {"by": "episode_return", "mean": mean, "episodes": 50}
+        meta = {"steps": 500, "updates": 125, "time_s": 61.0, "config": config, "judged": judged}
+        checkpoints.write(run.checkpoints, frames=frames, groups={"model": {}}, meta=meta, requested=False)
+    best = lost.best
+    assert best is not None and best.frames == 4000
+    (best.path / "model.safetensors").write_bytes(b"torn")
+    assert lost.rescue().frames == 3000
+    assert f"Passed over: {best.path}" in capsys.readouterr().out
+    for one in lost.checkpoints:
+        (one.path / "meta.json").write_text("{")
+    with pytest.raises(InvalidInput, match=r"no good checkpoint\..*Put one back, or launch a new run"):
+        lost.rescue()
+    assert "lost has no good checkpoint." in str(lost.checkpoints.table)
+    shutil.rmtree(run.checkpoints)
+    assert "lost has no good checkpoint any more: there is nothing in" in str(lost.checkpoints.table)
+
+
 def test_a_run_that_never_wrote_a_checkpoint_has_lost_none(home: Path) -> None:
     run = recorded.vtrace("young")  # it has made updates
     run.write(state="stopped", lives=1)
-    with pytest.raises(InvalidInput, match=r"^young has no good checkpoint yet\.$"):
+    with pytest.raises(InvalidInput, match=r"^young has no checkpoint yet\.$"):
         wb.evaluate("young")
 
 

@@ -421,6 +421,25 @@ def test_what_breaks_a_rule_in_the_run_ends_it_with_a_checkpoint(home: Path, alg
     assert [kept.meta["reason"] for kept in run.checkpoints] == ["failed"] and run.checkpoints[0].updates >= 5
 
 
+@pytest.mark.full
+@pytest.mark.parametrize("shipped", ["ppo", "vtrace", "awr", "vmpo"])
+def test_a_variation_that_fails_leaves_a_checkpoint_whatever_it_learns_beside_the_network(
+    home: Path, shipped: str
+) -> None:
+    kind = only_class(importlib.import_module(f"workbench.algorithms.{shipped}.agent"), wb.Algorithm)
+
+    class Late(kind):  # type: ignore[misc,valid-type]
+        def loss(self, network: Any, *, batch: wb.Batch, config: Any) -> wb.Loss:
+            self.times = getattr(self, "times", 0) + 1
+            if self.times > 9:
+                raise ArithmeticError("the tenth time")
+            return super().loss(network, batch=batch, config=config)
+
+    with pytest.raises((AlgorithmFailed, RunFailed), match="the tenth time"):
+        wb.launch("CartPole-v1", algorithm=Late, name=f"late-{shipped}", **SMALL).wait(timeout_s=120, progress=False)
+    assert wb.attach(f"late-{shipped}").checkpoints[-1].meta["reason"] == "failed"
+
+
 def test_a_value_that_the_mended_class_drops_is_said(capsys: pytest.CaptureFixture[str]) -> None:
     config, _, _ = checked_config("CartPole-v1", Bonus, None, None, (), {"bonus": 0.6})
     fields = {"__annotations__": {"prize": "float"}, "prize": 0.01}

@@ -10,7 +10,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from workbench.checkpoints.checkpoint import Checkpoint, is_number
+from workbench.checkpoints.checkpoint import REMEDY, Checkpoint, is_number
 from workbench.errors import CheckpointCorrupt
 from workbench.metrics.collapse import LEAST_EPISODES, is_lost
 from workbench.metrics.status import JUDGED, RunStatus
@@ -70,16 +70,17 @@ def best_whole(checkpoints: Sequence[Checkpoint]) -> Checkpoint | None:
     return best([checkpoint for checkpoint in checkpoints if not checkpoint.is_torn])
 
 
-def best_good(checkpoints: Sequence[Checkpoint]) -> Checkpoint | None:
-    """The best one whose files are all as written; its replay is not checked."""
-    candidates = list(checkpoints)
+def best_good(checkpoints: Sequence[Checkpoint]) -> tuple[Checkpoint | None, list[str]]:
+    """The best one whose files are all as written, and the errors of better ones; its replay is not checked."""
+    candidates, errors = list(checkpoints), list[str]()
     while (found := best(candidates)) is not None:
         try:
             found.verify(replay=False)
-            return found
-        except CheckpointCorrupt:
+            return found, errors
+        except CheckpointCorrupt as error:
+            errors.append(str(error).removesuffix(f" {REMEDY}"))  # which is being done
             candidates.remove(found)
-    return None
+    return None, errors
 
 
 def is_collapsed(checkpoint: Checkpoint, status: RunStatus) -> bool:

@@ -74,7 +74,7 @@ def to_copy(run: RunDirectory) -> list[Checkpoint]:
 def with_best(newest: Checkpoint, run: RunDirectory) -> list[Checkpoint]:
     """The newest good checkpoint of the run, which is known, behind its best good one."""
     every = checkpoints.every(run.checkpoints)
-    best = newest if checkpoints.best(every) == newest else checkpoints.best_good(every)  # the newest is verified
+    best = newest if checkpoints.best(every) == newest else checkpoints.best_good(every)[0]  # the newest is verified
     return [newest] if best is None or best == newest else [best, newest]
 
 

@@ -16,7 +16,7 @@ from workbench.config import Setting
 from workbench.environment_spec import Part
 from workbench.environments import observations
 from workbench.environments.sketches import entry_names
-from workbench.errors import InvalidInput, UnknownName, WrongType
+from workbench.errors import InvalidInput, OutOfBounds, UnknownName, WrongType
 from workbench.trajectory import Array
 
 GREY = 128
@@ -32,14 +32,16 @@ def change_of(observation: Any, row: Array, *, parts: Sequence[Part], environmen
 
     Args:
         observation: of a vector, numbers by name or position ({"x[2]": 0.1}, {2: 0.1}), or a list of all; of a picture,
-            {"occlude": (left, top, width, height)}, {"shade": 0}, or both.
+            {"occlude": (left, top, width, height)}, {"shade": 0}, or both; planes of switches have the shades 0, which
+            they get if none is given, and 255.
         environment: its id; numbers that a sketch of it names can be given by these names as well.
 
     Raises InvalidInput, OutOfBounds, WrongType, UnknownName.
     """
     values, plain = observations.drawable(row[None], parts=parts)
     if not plain:
-        return _of_picture(observation, values[0].shape)
+        bits = any(part.dtype == "bits" and len(part.shape) == 3 for part in parts)
+        return _of_picture(observation, values[0].shape, bits=bits)
     names = entry_names(environment, plain)
     if isinstance(observation, Sequence | np.ndarray) and not isinstance(observation, str):
         if len(observation) != len(names):
@@ -63,14 +65,16 @@ def change_of(observation: Any, row: Array, *, parts: Sequence[Part], environmen
     return change
 
 
-def _of_picture(observation: Any, shape: Sequence[int]) -> Change:
+def _of_picture(observation: Any, shape: Sequence[int], *, bits: bool) -> Change:
     if not isinstance(observation, Mapping) or not observation:
         raise WrongType(f"observation={observation!r:.100} must be a dict: this policy sees a picture, so give "
                         "{'occlude': (left, top, width, height)}, {'shade': 128}, or both.")
     for name in observation:
         if name not in _PICTURE:
             raise UnknownName.among("change of a picture", name, _PICTURE)
-    shade = Setting("shade", int, GREY, "", low=0, high=255).check(observation.get("shade", GREY))
+    shade = Setting("shade", int, GREY, "", low=0, high=255).check(observation.get("shade", 0 if bits else GREY))
+    if bits and shade not in (0, 255):
+        raise OutOfBounds(f"shade={shade}: these planes are of switches, which are off (0) or on (255).")
     return {"box": _box(observation.get("occlude"), shape), "shade": shade}
 
 

@@ -84,7 +84,8 @@ def code(file: str, *, spec: EnvironmentSpec, facts: Mapping[str, Any]) -> str:
         "import gymnasium", "import numpy as np", "import onnxruntime", "", *([_PLANES] if spec.shows_images else []),
         *([_MEMBER] if any(map(_may_be_index, "/".join(part.name for part in spec.parts).split("/"))) else []),
         f"session = onnxruntime.InferenceSession({file!r})",
-        f"env = gymnasium.make({spec.name!r})  # or your own, with the same spaces, wrapped as in training",
+        f"env = gymnasium.make({spec.name!r})  # or your own, with the same spaces, with the options and wrappers of "
+        "training",
         "observation, _ = env.reset()", *_stacks(spec), *_dict("given", first), "ended = False",
         *([f"# {how['note']}"] if how["note"] else []), "while not ended:",
         *(f"    {line}" for line in _pushed(spec)),
@@ -185,7 +186,8 @@ def tables(spec: EnvironmentSpec, facts: Mapping[str, Any]) -> Iterator[tuple[st
     yield "Inputs", [(name, f"{dtype} {shape}", words["state" if name.startswith("state_") else name.split(".")[0]])
                      for name, (dtype, shape) in facts["inputs"].items()]
     said = {"policy_logits": "the numbers x of which the action is made",
-            "q_values": "the value of each action; the numbers x of which the action is made",
+            "q_values": "the value of each action, rescaled where training does that; the numbers x of which the "
+                        "action is made",
             "value": "the discounted sum of rewards that is expected, in the units of training"}
     yield "Outputs", [(name, "", said.get(name, "the memory after this step" if name.startswith("next_") else ""))
                       for name in facts["outputs"]]

@@ -280,7 +280,8 @@ def load(folder: Path) -> Rollout:
 def _as_trained(record: dict[str, Any], rewards: Array) -> str:
     """A note on how the rewards behind `values` differ from `rewards`; "" if they are the same."""
     bound, scale = float(record.get("max_abs_reward", 0)), float(record.get("reward_scale", 1))
-    changes = [] if scale == 1 else [f"times {scale:g}"]
+    changes = ["divided by the deviation of their returns so far"] if record.get("normalize_rewards") else []
+    changes += [] if scale == 1 else [f"times {scale:g}"]
     if 0 < bound < scale * float(np.abs(rewards).max(initial=0)):
         changes.append(f"clipped to ±{bound:g}")
     return f"values are of rewards {' and '.join(changes)}, as in training" if changes else ""

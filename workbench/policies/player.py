@@ -27,7 +27,7 @@ from workbench.errors import CheckpointCorrupt, NetworkFailed, ShapeMismatch, Wo
 from workbench.networks.arrays import to_tensors
 from workbench.policies import frozen_opponent, roles
 from workbench.rundir import around, code_beside, sealed
-from workbench.trajectory import Array, StepBatch
+from workbench.trajectory import Array, Flags, StepBatch
 
 
 @dataclass(frozen=True)
@@ -72,7 +72,8 @@ class Player:
 
     @torch.inference_mode()
     def act(self, step: StepBatch, *, greedy: bool) -> Array:
-        """Actions [N, *action] for the environment, for the observations of `step`.
+        """Actions [N, *action] for the environment, for the observations of `step`; 0 for agents that have left a game
+        which others still play.
 
         Not `greedy`: as in an environment that evaluates.
         `inputs`, `output` and `state` are then what the network was given and what it said.
@@ -91,7 +92,16 @@ class Player:
         if self.opponent is not None:
             sent = sent.copy()  # of choices it is our own memory
             sent[self.theirs] = self.opponent.act(step, greedy=False)[self.theirs]
+        absent = (step.flags & Flags.ABSENT) != 0
+        if absent.any():
+            sent = np.where(absent.reshape(-1, *[1] * (sent.ndim - 1)), sent.dtype.type(0), sent)
         return sent
+
+    def reseed(self, seed: int) -> None:
+        """Draw from here on as a new player with that seed, whose opponent has the next one."""
+        self._generator.manual_seed(seed)
+        if self.opponent is not None:
+            self.opponent.reseed(seed + 1)
 
     @torch.inference_mode()
     def did(self, action: Array) -> None:

@@ -8,7 +8,9 @@ from typing import TYPE_CHECKING, Any, Protocol, SupportsIndex, Unpack, overload
 
 from workbench import checkpoints, imports
 from workbench.checkpoints import Checkpoint
+from workbench.copies import of_its_copy
 from workbench.metrics.status_facts import FACTS, exact
+from workbench.running.choosing import none_good
 from workbench.tables import Columns, Table, check_index, duration, named
 
 if TYPE_CHECKING:
@@ -85,7 +87,12 @@ class Checkpoints(list[Checkpoint]):
         mean: Columns = {FACTS[by.by].title: lambda one: _mean(one, by.by)} if by and by.by != "episode_return" else {}
         columns: Columns = {**_COLUMNS, **mean, "": lambda one: ", ".join(
             mark for mark, holds in ((_BEST, one == best), ("damaged", one.path.exists() and one.is_torn)) if holds)}
-        return Table(self, columns, empty=f"{self._owner.name} has no checkpoint yet")
+        return Table(self, columns, empty="" if self else self._why_empty())
+
+    def _why_empty(self) -> str:
+        directory = self._owner.directory
+        _, problems = checkpoints.newest_good(directory.checkpoints, replay=False)
+        return str(none_good(directory, problems, of_its_copy(directory.config())))
 
     def inspect(self) -> Any:
         """The inspector, as a cell shows it: layers, differences, evaluation, play, fork and export."""

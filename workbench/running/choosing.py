@@ -73,8 +73,7 @@ def to_play(source: Checkpoint | OfRun | str | Path, *, trust_code: bool) -> Che
 
 def _stands_for(run: RunDirectory) -> Checkpoint:
     """The checkpoint that a run stands for, which is said to the caller."""
-    best = checkpoints.best_good(checkpoints.every(run.checkpoints)) if stored_status(checked(run)).collapsed else None
-    if best is not None:
+    if stored_status(checked(run)).collapsed and (best := best_checkpoint(run)) is not None:
         notify(f"Taking the best checkpoint of {run.name}, at {best.frames:,} frames ({checkpoints.standing(best)}): "
                f"its return has collapsed since. wb.attach({run.name!r}).checkpoints lists the others.")
         return best
@@ -91,6 +90,14 @@ def _newest_or_first(run: RunDirectory) -> Checkpoint:
         return newest_checkpoint(run)
     with closing(Control(run)) as control:
         return waiting.written_checkpoint(control, "requested", replay=None, timeout_s=REPLAY_S)
+
+
+def best_checkpoint(directory: RunDirectory) -> Checkpoint | None:
+    """A run's best good checkpoint; its replay is not checked. Says which better ones are passed over."""
+    best, problems = checkpoints.best_good(checkpoints.every(directory.checkpoints))
+    for problem in problems:
+        notify(f"Passed over: {problem}")
+    return best
 
 
 def newest_checkpoint(directory: RunDirectory) -> Checkpoint:
@@ -112,7 +119,8 @@ def none_good(directory: RunDirectory, problems: Sequence[str], copied: str = ""
         copied: the end of a phrase about what its copies have.
     """
     gone = not problems and lost_checkpoints(directory)
-    lacks = f" any more: there is nothing in {directory.checkpoints}" if gone else "" if problems else " yet"
+    lacks = ("good checkpoint" if problems else
+             f"good checkpoint any more: there is nothing in {directory.checkpoints}" if gone else "checkpoint yet")
     remedy = ""
     if problems or gone:
         remedy = (f"wb.resume({directory.name!r}) brings the one {copied}." if copied
@@ -121,7 +129,7 @@ def none_good(directory: RunDirectory, problems: Sequence[str], copied: str = ""
     first_line = error["message"].strip().partition("\n")[0] if error else ""
     why = f"It failed: {error['type']}{f': {first_line}' * bool(first_line)}" if error else ""
     return InvalidInput(" ".join(filter(None, [
-        f"{directory.name} has no good checkpoint{lacks}.", *problems, remedy, why])))
+        f"{directory.name} has no {lacks}.", *problems, remedy, why])))
 
 
 def _run_of(name: str | Path) -> RunDirectory:

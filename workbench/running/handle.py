@@ -33,6 +33,7 @@ from workbench.rundir import RunDirectory
 from workbench.running import deletion, remote, waiting
 from workbench.running.checking import moved_to
 from workbench.running.checkpoint_list import Checkpoints
+from workbench.running.choosing import best_checkpoint, newest_checkpoint
 from workbench.running.connection import COMMAND_S, Control, checked, stored_status
 from workbench.running.fork import forked
 from workbench.running.progress import notify
@@ -161,7 +162,7 @@ class Run(NamesNearest):
         The mean is that of the last episodes (`status`), of 20 at least, when it was written: of environments that
         evaluate, if any do; of scores, where there are any. Pruning keeps this checkpoint.
         """
-        return checkpoints.best_good(self.checkpoints)
+        return checkpoints.best_good(self.checkpoints)[0]
 
     @property
     def rollouts(self) -> list[Rollout]:
@@ -421,7 +422,9 @@ class Run(NamesNearest):
         Changes are as of `fork`, other values of its arguments too: run.rescue(learning_rate=1e-4, name="again").
         `wb.compare([run, rescued])` shows both. Raises InvalidInput without such a checkpoint, and as `fork` does.
         """
-        best, status = self.best, self.status
+        best, status = best_checkpoint(checked(self._directory)), self.status
+        if best is None and not status.alive:
+            newest_checkpoint(self._directory)  # says what is wrong with all of them
         if best is None:
             raise InvalidInput(f"{self.name} has no checkpoint with {LEAST_EPISODES} episodes behind it. "
                                "run.fork() goes on from now.")

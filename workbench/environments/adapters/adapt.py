@@ -101,9 +101,10 @@ def vector_by_id(
         raise OutOfBounds(f"vectorization_mode={vectorization_mode!r} must be 'sync', 'async' or "
                           "'vector_entry_point'.")
     if vectorization_mode != "vector_entry_point":
-        same_step = {"autoreset_mode": gymnasium.vector.AutoresetMode.SAME_STEP}
+        modes = gymnasium.vector.AutoresetMode
+        mode = modes.SAME_STEP if show is None else modes.DISABLED  # which still draws the last frame of an episode
         options = {"disable_env_checker": True, **options, "wrappers": [*options.get("wrappers", ()), _copying],
-                   "vector_kwargs": {**same_step, **options.get("vector_kwargs", {})}}
+                   "vector_kwargs": {"autoreset_mode": mode, **options.get("vector_kwargs", {})}}
 
     def build(num_envs: int) -> Any:
         return gymnasium.make_vec(name, num_envs=num_envs, vectorization_mode=vectorization_mode, **options)

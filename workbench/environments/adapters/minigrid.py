@@ -42,7 +42,7 @@ def layout_of(env: Any, name: str) -> Layout | None:
         return None
     space, own = env.observation_space, env.unwrapped.observation_space
     alone = space == own["image"]
-    if space != own and not alone:
+    if (space != own and not alone) or _shows_the_grid(env):
         return None
     view = own["image"].shape[0]
     planes = Member(() if alone else ("image",), Part("" if alone else "image", (sum(CHOICES), view, view), "bits"),
@@ -52,6 +52,16 @@ def layout_of(env: Any, name: str) -> Layout | None:
     plain = layout_of_space(space, name)
     others = (member for member in plain.members if member.path != ("image",))
     return packed((planes, *others), left_out=plain.left_out)
+
+
+def _shows_the_grid(env: Any) -> bool:
+    """Whether one of MiniGrid's wrappers shows the whole grid, which on a level of 7x7 cells is as large as the view.
+    """
+    while env is not env.unwrapped:
+        if (type(env).__module__, type(env).__name__) == ("minigrid.wrappers", "FullyObsWrapper"):
+            return True
+        env = env.env
+    return False
 
 
 def action_names(env: Any) -> tuple[str, ...]:

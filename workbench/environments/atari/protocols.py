@@ -82,3 +82,8 @@ def protocol_of(name: str) -> Protocol:
     if name not in PROTOCOLS:
         raise UnknownName.among("evaluation protocol", name, PROTOCOLS)
     return PROTOCOLS[name]
+
+
+def starts_of(protocol: str | None) -> Starts:
+    """The table of human scores that fits episodes played by that protocol; None: the run's own environment."""
+    return "no-ops" if protocol is None else PROTOCOLS[protocol].normalised_by

@@ -22,6 +22,7 @@ from workbench.errors import UnknownName
 
 Starts = Literal["no-ops", "human"]
 
+_ID = re.compile(r"(\w+:)?(ALE/|\w+(NoFrameskip|Deterministic)-v)")
 VARIANT = re.compile(r"(-ram)?(NoFrameskip|Deterministic)?(-v\d+)?$")
 
 
@@ -59,6 +60,12 @@ def scores_of(game: str) -> GameScores | None:
     None for a game that is not one of the 57.
     """
     return _by_plain_name().get(_plain(game))
+
+
+def published(environment: str) -> GameScores | None:
+    """The scores of an environment by its id, such as "ALE/Pong-v5"; None for any other, such as a class called Pong.
+    """
+    return scores_of(environment.rpartition(":")[2]) if _ID.match(environment) else None
 
 
 def human_normalized(game: str, score: float, *, starts: Starts = "no-ops") -> float:

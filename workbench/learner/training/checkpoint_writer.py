@@ -123,7 +123,8 @@ class CheckpointWriter:
         if alone and state.progress.updates > self._updates_before:
             with suppress(Exception):  # a device that failed gives no weights, a full disk takes none
                 groups = checkpointing.groups_of(state.parts.trainer, state.parts.inference.generator)
-                if all(np.isfinite(array).all() for arrays in groups.values() for array in arrays.values()):
+                learnt = [*groups["model"].values(), *groups["optimizer"].values()]  # an algorithm's may mean something
+                if all(np.isfinite(array).all() for array in learnt):
                     self.write("failed")
 
     # ---- what -------------------------------------------------------------------------------------------------------

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from workbench import checkpoints
-from workbench.environments.atari.scores import scores_of
+from workbench.environments.atari.scores import published
 from workbench.errors import InvalidInput, WorkbenchError
 from workbench.playing.evaluating.evaluation import Evaluation
 from workbench.playing.evaluating.statistics import (
@@ -227,7 +227,7 @@ def _scoring(
     """The kind of score, and the function that computes it. Raises InvalidInput."""
     if score is not None:
         return "given", score
-    strangers = [run.environment for run in runs if scores_of(run.environment) is None]
+    strangers = [run.environment for run in runs if published(run.environment) is None]
     if not strangers:
         return "human-normalized", _human_normalized
     if len({run.environment for run in runs}) > 1:

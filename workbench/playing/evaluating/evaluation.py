@@ -9,8 +9,8 @@ from pathlib import Path
 
 import numpy as np
 
-from workbench.environments.atari.protocols import PROTOCOLS
-from workbench.environments.atari.scores import human_normalized, scores_of
+from workbench.environments.atari.protocols import starts_of
+from workbench.environments.atari.scores import human_normalized, published
 from workbench.errors import UnknownName
 from workbench.playing.evaluating import statistics as evaluation_statistics
 from workbench.tables import counted, plain
@@ -107,10 +107,9 @@ class Evaluation:
 
         See `environments.atari.scores`. None for all but 57 games of Atari, which have published scores.
         """
-        if scores_of(self.environment) is None:
+        if (scores := published(self.environment)) is None:
             return None
-        starts = "no-ops" if self.protocol is None else PROTOCOLS[self.protocol].normalised_by
-        return human_normalized(self.environment, self.mean, starts=starts)
+        return human_normalized(scores.game, self.mean, starts=starts_of(self.protocol))
 
     def __repr__(self) -> str:
         normalized = self.human_normalized

@@ -19,15 +19,13 @@ from workbench.checkpoints import Checkpoint
 from workbench.environments import observations
 from workbench.environments.contract import checked_actions
 from workbench.errors import EnvironmentFailed, InvalidInput, ShapeMismatch, StorageFailed
-from workbench.metrics.status import LONGEST_GAME
 from workbench.playing import store
 from workbench.playing.store import Journal, RolloutWriter, Step
 from workbench.playing.store.contract import OUTPUTS
-from workbench.playing.worker.rollout import Stage, next_view, record_of, thoughts_of, zero_where_absent
+from workbench.playing.worker.rollout import Stage, next_view, present, record_of, thoughts_of
 from workbench.policies.player import Player
 from workbench.trajectory import ENDS, Array, Flags, StepBatch
 
-_MOST_ABSENT = LONGEST_GAME  # of the others after the recorded agent has left
 Action = int | list[int] | list[float] | Array
 
 
@@ -44,6 +42,9 @@ class NoPlayer:
 
     def did(self, action: Array) -> None:
         """Does nothing, since there is no state."""
+
+    def reseed(self, seed: int) -> None:
+        """Does nothing, since it draws nothing."""
 
     def thoughts(self) -> dict[str, Array]:
         """NaN for every output."""
@@ -92,7 +93,7 @@ class WorkerEpisode:
         if action is None and isinstance(self._player, NoPlayer):
             raise InvalidInput("no action was given, and there is no agent to choose one. Give an action, or play a "
                                "run or a checkpoint.")
-        actions = zero_where_absent(self._step, self._chosen(action))
+        actions = self._chosen(action)
         thoughts, person = self._thoughts, action is not None
         step = self._stepped(actions)
         with self._tearing_on_failure():
@@ -132,13 +133,8 @@ class WorkerEpisode:
         """The next step. Raises EnvironmentFailed, after which the episode is over."""
         environment = self._stage.environment
         try:
-            step = environment.step(actions)
-            for _ in range(_MOST_ABSENT):  # its last reward comes with the game's end
-                if not step.flags[0] & Flags.ABSENT:
-                    break
-                step = environment.step(zero_where_absent(step, self._player.act(step, greedy=self._greedy)))
-            self._seen = next_view(
-                environment, step, ended=bool(step.flags[0] & ENDS), shown=self._stage.frame is not None)
+            step = present(environment, self._player, environment.step(actions), greedy=self._greedy)
+            self._seen = next_view(environment, step, ended=bool(step.flags[0] & ENDS), before=self._frame)
         except EnvironmentFailed as error:
             self.failed = str(error)
             raise
@@ -151,7 +147,7 @@ class WorkerEpisode:
             if frame is not None:
                 kind, self.picture = self._writer.show(frame)
                 self.mime = store.MIME[kind]
-        self._observation = observation
+        self._observation, self._frame = observation, frame
         if not self.over:
             self._proposed = self._player.act(self._step, greedy=self._greedy).copy()
             self._thoughts: dict[str, Any] = (

@@ -129,6 +129,7 @@ class WorkerGame:
         self._clock["running"] = False
         environment = self._stage.environment
         step = environment.reset(seed=seed)
+        self._player.reseed(seed)
         stage = self._stage._replace(step=step, frame=None if self._stage.frame is None else environment.render(0))
         self._episode = self._begin(stage, seed, number=before.number + 1)
 

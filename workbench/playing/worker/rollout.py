@@ -11,7 +11,7 @@ from contextlib import ExitStack, closing
 from dataclasses import asdict
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 import numpy as np
 import torch
@@ -20,6 +20,7 @@ from workbench import checkpoints
 from workbench.checkpoints import Checkpoint
 from workbench.environments.contract import Show, VectorEnvironment
 from workbench.errors import EnvironmentFailed, MissingPackage, WorkbenchError
+from workbench.metrics.status import LONGEST_GAME
 from workbench.playing.store import RolloutWriter
 from workbench.playing.store.contract import OUTPUTS
 from workbench.playing.worker.saliency import Saliency, saliency_of
@@ -77,6 +78,7 @@ def record_of(
         "action_names": environment.action_names, "fps": environment.fps, "note": stage.note,
         "max_abs_reward": hyperparameters.max_abs_reward if hyperparameters else 0.0,
         "reward_scale": hyperparameters.reward_scale if hyperparameters else 1.0,
+        "normalize_rewards": bool(getattr(hyperparameters, "normalize_rewards", False)),
         "actions": asdict(spec.actions), "parts": [asdict(part) for part in spec.parts],
     }
 
@@ -123,20 +125,16 @@ def play(
     observation = step.observation[0]
     for t in range(max_steps):
         seen = step if course is None else course.seen(t, step)
-        action = zero_where_absent(step, player.act(seen, greedy=greedy))
+        action = player.act(seen, greedy=greedy)
         thoughts = thoughts_of(player)
         if course is not None:
             action = course.taken(t, action, thoughts)
         if explain is not None:
             thoughts["saliency"] = explain(player.chosen[0])
         _write(writer, frame, observation=observation, actions=action[0], **thoughts)
-        step = environment.step(action)
-        absent_steps = 0
-        while step.flags[0] & Flags.ABSENT and absent_steps < max_steps:  # its last reward comes with the game's end
-            absent_steps += 1
-            step = environment.step(zero_where_absent(step, player.act(step, greedy=greedy)))
+        step = present(environment, player, environment.step(action), greedy=greedy)
         ended = bool(step.flags[0] & ENDS)
-        observation, frame = next_view(environment, step, ended=ended, shown=stage.frame is not None)
+        observation, frame = next_view(environment, step, ended=ended, before=frame)
         writer.append(rewards=step.reward[0], **({} if step.score is None else {"scores": step.score[0]}))
         if ended:
             break
@@ -144,22 +142,44 @@ def play(
     return int(step.flags[0])
 
 
-def zero_where_absent(step: StepBatch, actions: Array) -> Array:
-    """The actions, with 0 for agents that have left a game which others still play."""
-    return np.where((step.flags & Flags.ABSENT).reshape(-1, *[1] * (actions.ndim - 1)), actions.dtype.type(0), actions)
+class Acting(Protocol):
+    """Whoever chooses the actions of a game."""
+
+    def act(self, step: StepBatch, *, greedy: bool) -> Array:
+        """See `Player.act`."""
+
+
+def present(environment: VectorEnvironment, player: Acting, step: StepBatch, *, greedy: bool) -> StepBatch:
+    """The next step in which the first agent takes part: where it has left, its last reward comes with the game's end.
+    """
+    for _ in range(LONGEST_GAME):
+        if not step.flags[0] & Flags.ABSENT:
+            break
+        step = environment.step(player.act(step, greedy=greedy))
+    return step
 
 
 def next_view(
-    environment: VectorEnvironment, step: StepBatch, *, ended: bool, shown: bool
+    environment: VectorEnvironment, step: StepBatch, *, ended: bool, before: Array | None
 ) -> tuple[Array, Array | None]:
-    """The observation after the action, and its frame: at an end the old episode's last, not the new one's first."""
+    """The observation after the action, and its frame: at an end the old episode's last, not the new one's first.
+
+    Args:
+        before: the frame before it, which stands in for an episode's last one where a vector, which already draws the
+            next episode, has none; None: frames are not drawn.
+    """
     ending = environment.ending(0) if ended else None
     if ended and ending is None:
         raise WorkbenchError(f"{environment.spec.name} does not keep how its episodes end: `ending` returned None.")
-    observation, frame = ending or (step.observation[0], environment.render(0) if shown else None)
-    if shown and frame is None:
-        raise EnvironmentFailed(f"{environment.spec.name} drew its first frames, and then none.")
-    return observation, frame if shown else None
+    observation, frame = ending or (step.observation[0], None if before is None else environment.render(0))
+    if before is None:
+        return observation, None
+    if frame is not None and frame.shape == before.shape:
+        return observation, frame
+    if ended:
+        return observation, before
+    then = "none" if frame is None else f"one of shape {frame.shape} after those of shape {before.shape}"
+    raise EnvironmentFailed(f"{environment.spec.name} drew its first frames, and then {then}.")
 
 
 def thoughts_of(player: Player) -> dict[str, Any]:

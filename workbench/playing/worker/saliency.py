@@ -31,6 +31,7 @@ from workbench.trajectory import Array
 
 GRID = 12  # patches along each side; the paper has 16, at 1.8 times the time
 _PAPER_SIZE_PX, _PAPER_BLUR_PX, _PAPER_PATCH_PX = 80, 3.0, 5.0  # σ of both on its 80 x 80 images
+_LEAST_BLUR_PX = 1.5  # of a small image, which less would leave as it is
 _ROWS = 36  # perturbed images in one forward pass
 _SAME = 1e-3  # relative error
 
@@ -162,8 +163,8 @@ class _Occlusion:
         height, width = view.part.shape[1:]
         self._size = (height, width)
         scale = min(height, width) / _PAPER_SIZE_PX
-        self._blur = [_gaussian(torch.arange(size), torch.arange(size), _PAPER_BLUR_PX * scale)
-                      for size in self._size]
+        blur_px = max(_LEAST_BLUR_PX, _PAPER_BLUR_PX * scale)
+        self._blur = [_gaussian(torch.arange(size), torch.arange(size), blur_px) for size in self._size]
         self._blur = [matrix / matrix.sum(1, keepdim=True) for matrix in self._blur]
         down, across = (_gaussian((torch.arange(GRID) + 0.5) * size / GRID - 0.5, torch.arange(size),
                                   _PAPER_PATCH_PX * scale) for size in self._size)

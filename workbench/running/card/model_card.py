@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 
 from workbench.checkpoints import Checkpoint
+from workbench.environments.atari.protocols import starts_of
 from workbench.errors import WorkbenchError, printable
 from workbench.playing import onnx_contract
 from workbench.playing.evaluating import evaluation_log
@@ -122,7 +123,8 @@ def _results(checkpoint: Checkpoint, evaluation: Evaluation | None) -> Iterator[
         if evaluation.mean_score is not None:
             yield "mean score", f"{evaluation.mean_score:.4g}", "of the environment's own score"
         if (human := evaluation.human_normalized) is not None:
-            yield "human-normalized", f"{100 * human:.3g} %", "arXiv 1511.06581, table 2"
+            table = 2 if starts_of(evaluation.protocol) == "no-ops" else 3
+            yield "human-normalized", f"{100 * human:.3g} %", f"arXiv 1511.06581, table {table}"
     if checkpoint.episode_return is not None:
         yield "mean training return", f"{checkpoint.episode_return:.4g}", "of the last episodes before the checkpoint"
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from workbench.checkpoints import Checkpoint, standing
 from workbench.config import RunConfig, settings
-from workbench.environments.atari.scores import scores_of
+from workbench.environments.atari.scores import published
 from workbench.environments.atari.vector import AtariOptions, atari_options
 from workbench.environments.registry import known_ids
 from workbench.metrics.status import RunStatus
@@ -91,7 +91,7 @@ def environment(config: RunConfig, newest: Checkpoint | None) -> Iterator[Row]:
     fields = config.all_settings()
     for name in _PREPROCESSING:
         yield name, str(config.value(name)), fields[name].help
-    if (scores := scores_of(config.environment)) is not None:
+    if (scores := published(config.environment)) is not None:
         yield "human-normalized", f"random play {scores.random:g}, human {scores.human:g}", "arXiv 1511.06581, table 2"
 
 
