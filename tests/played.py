@@ -95,7 +95,7 @@ def evaluated(checkpoint: Checkpoint, *, seed: int = 0, greedy: bool = True) -> 
     environment = player.make_environment(checkpoint, num_envs=1, seed=seed)
     try:
         one = player.load_player(checkpoint, num_envs=1, seed=seed)
-        returns, lengths, _ = evaluate.play_episodes(one, environment, episodes=1, seed=seed, greedy=greedy)
+        returns, lengths, *_ = evaluate.play_episodes(one, environment, episodes=1, seed=seed, greedy=greedy)
     finally:
         environment.close()
     return returns[0], lengths[0]

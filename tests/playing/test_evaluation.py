@@ -8,6 +8,7 @@ import shutil
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 import workbench as wb
@@ -204,3 +205,14 @@ def test_whole_games_by_a_protocol_are_played_and_say_what_differs(pong: Checkpo
     told = wb.evaluate(pong, protocol="sticky-actions", episodes=1)
     assert told.differs == "the game's minimal action set instead of all 18"
     assert -21 <= told.returns[0] <= 21 and told.lengths[0] <= 4500
+
+
+def test_intervals_are_of_games_where_several_agents_play_one() -> None:
+    """As wide as if one agent of each game had been asked: what its team gets is no news."""
+    returns, games = tuple(float(game) for game in range(6) for _ in range(11)), tuple(np.repeat(range(6), 11).tolist())
+    alone, team, few = (
+        wb.Evaluation("football/5_vs_5", Path("c"), 1, 0, True, some, (9,) * len(some), games=of)
+        for some, of in ((returns[::11], ()), (returns, games), (returns[:44], games[:44])))
+    assert team.confidence_interval == pytest.approx(alone.confidence_interval)
+    assert team.interval("mean") == pytest.approx(alone.interval("mean"))
+    assert few.no_interval == "fewer than 5 games"

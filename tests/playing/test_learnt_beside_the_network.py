@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -17,10 +18,11 @@ from workbench.config import RunConfig, settings
 from workbench.config.own_algorithm import named_algorithm
 from workbench.environment_spec import EnvironmentSpec
 from workbench.environments.adapters import code_by_value
-from workbench.errors import AlgorithmFailed
+from workbench.errors import AlgorithmFailed, EnvironmentFailed
 from workbench.learner.devices.device import Device
 from workbench.learner.training import checkpointing
 from workbench.learner.training.trainer import Trainer
+from workbench.playing.worker import evaluate
 from workbench.policies import frozen_opponent
 from workbench.policies.player import Player, load_policy
 from workbench.rundir import RunDirectory, sealed
@@ -158,3 +160,16 @@ def test_a_class_that_cannot_load_it_is_named(home: Path) -> None:
     run = trained(Forgetful, [0.0, 0.0])
     with pytest.raises(AlgorithmFailed, match=r"load_state\(...\) for a checkpoint that has offset raised KeyError"):
         load_policy(checkpoints.every(run.checkpoints)[-1])
+
+
+def test_an_evaluation_does_not_wait_for_ever_for_a_game_that_others_play_on(
+    home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    player = Player(load_policy(checkpoints.every(trained(Biased, [0.0, 0.0]).checkpoints)[-1]), num_envs=2, seed=0)
+    first = StepBatch(np.zeros((2, 4), np.float32), np.zeros(2, np.float32), np.full(2, int(Flags.START), np.uint8))
+    left = StepBatch(first.observation, first.reward, np.array([int(Flags.ABSENT), 0], np.uint8))
+    game = SimpleNamespace(num_envs=2, spec=SPEC, reset=lambda seed: first, step=lambda action: left)
+    player.theirs = np.array([False, True])
+    monkeypatch.setattr(evaluate, "LONGEST_GAME", 50)
+    with pytest.raises(EnvironmentFailed, match="goes on after 50 steps without the agent, which has left it"):
+        evaluate.play_episodes(player, game, episodes=1, seed=0, greedy=True)

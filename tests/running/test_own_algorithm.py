@@ -368,6 +368,8 @@ def test_a_mended_class_that_fails_at_once_leaves_the_run_as_it_was(home: Path) 
     (run.path / "code" / "algorithm.pkl").write_bytes(code[:-20])
     with pytest.raises(InvalidInput, match=r"which is torn: .*Give it again: wb\.resume\('kept', algorithm=Bonus\)\.$"):
         wb.resume("kept", total_frames=1200)
+    with pytest.raises(InvalidInput, match=r"Give it again: run\.fork\(algorithm=Bonus\)\.$"):
+        again.fork(total_frames=1200)
     given = wb.resume("kept", algorithm=Bonus, total_frames=1200, progress=False)
     assert given.wait(timeout_s=120, progress=False).state == "finished"
 

@@ -40,3 +40,11 @@ def test_an_exit_code_of_a_users_own_is_no_ending_that_passes(tmp_path) -> None:
     ended = [EndedChild(actor, 0, ProcessEnding(PASSING, None, recent, first=recent == 1)) for recent in range(1, 8)]
     assert all(endings.note(one) for one in ended)
     assert [endings.is_hopeless(one, starting=True) for one in ended] == [False] * 5 + [True] * 2
+
+
+def test_the_event_of_a_process_that_raised_says_what(tmp_path) -> None:
+    endings, learner = Endings(LearnerTracker()), Child("learner", [], logs=tmp_path, environment={})
+    learner.log.write_text("Traceback (most recent call last):\n  File x\nValueError: my own network\n")
+    for code, said in ((1, "exit code 1: ValueError: my own network"), (-9, "signal 9 (SIGKILL)")):
+        ended = EndedChild(learner, None, ProcessEnding(code, None, recent=1, first=True))
+        assert endings.event(ended) == ("error", f"learner ended with {said}")

@@ -122,7 +122,8 @@ class RunConfig(NamesNearest):
                              "shared memory, on Linux", choices=("auto", "grpc"))
     checkpoint_interval_s: float = setting(600.0, "time between checkpoints", unit="s", low=1.0, high=1e7,
                                            live=True, group="system", scale="log", source="SEED: 1800 s")
-    keep_checkpoints: int = setting(10, "automatic checkpoints kept; those asked for are always kept",
+    keep_checkpoints: int = setting(10, "automatic checkpoints kept, and the best one beside them; those asked for are "
+                                    "always kept",
                                     unit="checkpoints", low=1, high=100_000)
     exact_resume_updates: int = setting(
         0, "updates after which environments begin anew and a checkpoint is written, so that a run which was stopped "

@@ -127,6 +127,7 @@ def _evaluated(
         protocol=None if rules is None else rules.name,
         differs=differs,
         scores=tuple(float(value) for value in result["scores"]),
+        games=tuple(int(value) for value in result["games"]),
     )
     evaluation_log.keep_in_its_run(source, evaluation)
     return evaluation

@@ -164,14 +164,17 @@ def check_goes_on(directory: RunDirectory, config: RunConfig) -> None:
         raise InvalidInput(f"{name} would finish at once: it {why}. Give another one, or none: {again}.")
 
 
-def check_has_code(directory: RunDirectory, config: RunConfig, *, but: Collection[str] = ()) -> None:
+def check_has_code(
+    directory: RunDirectory, config: RunConfig, *, but: Collection[str] = (), forks: bool = False
+) -> None:
     """Raises InvalidInput where a file of a run's code that was typed in a cell is gone or torn, `but` for those given
-    now."""
+    now, by a call that resumes the run or `forks` it."""
     typed = {**directory.read().get("code", {}), "algorithm": bool(config.own_algorithm)}
     name, anew = directory.name, "Put it back, or launch a new run from its weights:"
     remedies = {"environment": f"{anew} wb.launch(YourEnvironment, checkpoint={name!r})",
                 "network": f"{anew} wb.launch(..., network=your_network, checkpoint={name!r})",
-                "algorithm": f"Give it again: wb.resume({name!r}, algorithm={config.algorithm})"}
+                "algorithm": f"Give it again: {'run.fork(' if forks else f'wb.resume({name!r}, '}algorithm="
+                             f"{config.algorithm})"}
     for kind, remedy in remedies.items():
         path = directory.code / f"{kind}.pkl"
         if typed.get(kind) and path.name not in but and not sealed.is_whole(path):

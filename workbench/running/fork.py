@@ -56,7 +56,7 @@ def forked(
               else run.directory.for_its_class(source.config))
     changed = config_of_fork(before, changes, frames=source.frames, replay=replay)
     config = moved_to(_with_own_opponent(changed, before, run.directory), launcher, address)
-    check_has_code(run.directory, config, but=mended)
+    check_has_code(run.directory, config, but=mended, forks=True)
     code = sealed.every(run.directory.code, config, address=address, trust_code=sealed.TRUST.check(trust_code),
                         but=mended) | mended
     launchers.checked(place, config)

@@ -81,7 +81,10 @@ class Endings:
         """Kind and message of the event of an ending after which the child is restarted."""
         if ended.index in self._requested:
             return "kill", f"{ended.child.name} killed on request"
-        return "error", f"{ended.child.name} ended with {ended.ending}"
+        ending = ended.ending
+        raised = ending.code > 0 and ending.error is None and not ending.lost  # what its log then ends with
+        last = ended.child.log_tail().strip().rpartition("\n")[2] if raised else ""
+        return "error", f"{ended.child.name} ended with {ending}{f': {last:.200}' if last else ''}"
 
 
 def _passes(ending: ProcessEnding) -> bool:

@@ -37,6 +37,8 @@ class Evaluation:
         returns: sums of unclipped rewards, by episode.
         lengths: steps, by episode.
         scores: by episode, sums of the environment's own score if it has one beside the reward; else ().
+        games: by episode, the number of its game, where several agents of a game have one each; else (). Intervals are
+            of games, since what one agent of a game gets says much about the others.
         checkpoint_frames: frames for which the policy was trained.
         protocol: which of Atari's standard ways to evaluate; None: the run's own environment.
         differs: deviations from the protocol, in words; "" without any.
@@ -52,6 +54,7 @@ class Evaluation:
     protocol: str | None = None
     differs: str = ""
     scores: tuple[float, ...] = ()
+    games: tuple[int, ...] = ()
 
     @property
     def mean(self) -> float:
@@ -66,14 +69,22 @@ class Evaluation:
     @property
     def confidence_interval(self) -> tuple[float, float]:
         """95 % confidence interval of the mean return (Student's t); (-inf, inf) if there is `no_interval`."""
-        return _NO_INTERVAL if self.no_interval else evaluation_statistics.student_interval(np.array(self.returns))
+        return _NO_INTERVAL if self.no_interval else evaluation_statistics.student_interval(self._of_games())
 
     @property
     def no_interval(self) -> str:
         """Why these episodes have no interval, in words; "" if they have one. Equal returns have no spread."""
-        if len(self.returns) < _FEWEST:
-            return f"fewer than {_FEWEST} episodes"
-        return "all returns are equal" if len(set(self.returns)) == 1 else ""
+        returns = self._of_games()
+        if len(returns) < _FEWEST:
+            return f"fewer than {_FEWEST} {'games' if self.games else 'episodes'}"
+        return "all returns are equal" if len(set(returns.tolist())) == 1 else ""
+
+    def _of_games(self) -> Array:
+        """The returns; of several agents in a game their mean."""
+        if not self.games:
+            return np.array(self.returns)
+        games = np.array(self.games)
+        return np.array([np.array(self.returns)[games == game].mean() for game in np.unique(games)])
 
     @property
     def uncertainty(self) -> str:
@@ -98,7 +109,7 @@ class Evaluation:
         if estimator is None:
             raise UnknownName.among("statistic", str(statistic), _OVER_EPISODES)
         interval = evaluation_statistics.bootstrap_interval(
-            np.array(self.returns)[:, None], estimator, confidence=confidence, resamples=resamples, seed=seed)
+            self._of_games()[:, None], estimator, confidence=confidence, resamples=resamples, seed=seed)
         return _NO_INTERVAL if self.no_interval else interval
 
     @property

@@ -88,7 +88,7 @@ def _read(directory: RunDirectory, line: bytes) -> LoggedEvaluation | None:
         data: dict[str, Any] = json.loads(line)
         evaluation = data["evaluation"]
         path = directory.checkpoints / Path(evaluation["checkpoint"]).name
-        sums = {name: tuple(evaluation.get(name, ())) for name in ("returns", "lengths", "scores")}
+        sums = {name: tuple(evaluation.get(name, ())) for name in ("returns", "lengths", "scores", "games")}
         for numbers in sums.values():
             if not all(type(number) in (int, float) and abs(number) < _LARGEST for number in numbers):
                 return None
@@ -104,4 +104,5 @@ def _fits(entry: LoggedEvaluation) -> bool:
     texts, counts = (shown.environment, shown.differs), (shown.checkpoint_frames, shown.seed, entry.updates)
     return (all(type(text) is str for text in texts) and all(type(count) is int for count in counts)
             and type(shown.greedy) is bool and shown.protocol in known
+            and len(shown.games) in (0, len(shown.returns))
             and all(type(number) in (int, float) for number in (entry.time, entry.created, entry.time_s)))

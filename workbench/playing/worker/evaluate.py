@@ -20,6 +20,7 @@ from workbench.environments.atari.protocols import protocol_of
 from workbench.environments.atari.vector import AtariOptions
 from workbench.environments.contract import VectorEnvironment
 from workbench.errors import EnvironmentFailed
+from workbench.metrics.status import LONGEST_GAME
 from workbench.playing.evaluating.evaluation import LONGEST_EPISODE
 from workbench.policies.player import Player, answer, load_player, make_environment
 from workbench.rundir import around, sealed
@@ -35,11 +36,13 @@ class Episodes(NamedTuple):
         returns: sums of rewards, not clipped.
         lengths: steps.
         scores: sums of the environment's own score if it has one beside the reward; else ().
+        games: numbers of the games that they were of, where several agents play one; else ().
     """
 
     returns: list[float]
     lengths: list[int]
     scores: list[float]
+    games: list[int]
 
 
 def play_episodes(
@@ -48,7 +51,8 @@ def play_episodes(
 ) -> Episodes:
     """Play `episodes` whole episodes. Each agent of a game has episodes of its own; an opponent's do not count.
 
-    Raises EnvironmentFailed for an episode that goes on after `max_steps` steps.
+    Raises EnvironmentFailed for an episode that goes on after `max_steps` steps, or whose agent has left it for as long
+    as the longest game.
     """
     count = environment.num_envs
     rows = np.flatnonzero(~player.theirs)
@@ -56,15 +60,20 @@ def play_episodes(
     owed[rows] = [len(part) for part in np.array_split(np.arange(episodes), len(rows))]
     finished: list[list[tuple[float, int, float]]] = [[] for _ in range(count)]
     total, length, score = np.zeros(count), np.zeros(count, int), np.zeros(count)
+    away = np.zeros(count, int)  # steps since an agent left a game that others play on
     step = environment.reset(seed=seed)
     while owed.any():
         step = environment.step(player.act(step, greedy=greedy))
         total += step.reward
-        length += (step.flags & Flags.ABSENT) == 0
-        if length[owed > 0].max() > max_steps:
+        absent = (step.flags & Flags.ABSENT) != 0
+        length += ~absent
+        away = (away + 1) * absent
+        gone = away[owed > 0].max() > LONGEST_GAME
+        if gone or length[owed > 0].max() > max_steps:
+            after = f"{LONGEST_GAME:,} steps without the agent, which has left it" if gone else f"{max_steps:,} steps"
             raise EnvironmentFailed(
-                f"an episode of {environment.spec.name} goes on after {max_steps:,} steps, and an evaluation plays "
-                "whole ones. Give more max_steps, or cut its episodes off (gymnasium.wrappers.TimeLimit); wb.rollout "
+                f"an episode of {environment.spec.name} goes on after {after}, and an evaluation plays whole ones. "
+                "Give more max_steps, or cut its episodes off (gymnasium.wrappers.TimeLimit); wb.rollout "
                 "plays a part of one.")
         if step.score is not None:
             score += step.score
@@ -74,7 +83,11 @@ def play_episodes(
                 finished[row].append((float(total[row]), int(length[row]), float(score[row])))
             total[row], length[row], score[row] = 0.0, 0, 0.0
     returns, lengths, scores = (list(column) for column in zip(*sum(finished, []), strict=True))
-    return Episodes(returns, lengths, scores if environment.spec.scored else [])
+    agents = environment.spec.agents
+    games = [(row // agents, number) for row in range(count) for number in range(len(finished[row]))]
+    numbers = {game: number for number, game in enumerate(dict.fromkeys(games))}
+    return Episodes(returns, lengths, scores if environment.spec.scored else [],
+                    [numbers[game] for game in games] if agents > 1 else [])
 
 
 def _evaluate(
