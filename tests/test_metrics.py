@@ -106,6 +106,9 @@ def test_rows_wait_while_the_file_is_gone(writer: MetricsWriter, path: Path) -> 
     writer.scalars(Progress(4, 1, 1, 0.5), {"loss": 2.0})
     with pytest.raises(StorageFailed, match="metrics.sqlite is gone while its run is alive. Move it back"):
         writer.commit()
+    shutil.copy(away, path)
+    with pytest.raises(StorageFailed, match="metrics.sqlite is another file than the one that its run writes into"):
+        writer.commit()
     away.rename(path)
     writer.commit()
     assert MetricsReader(path).series("loss")["value"].tolist() == [2.0]

@@ -538,6 +538,23 @@ def test_a_network_that_carries_its_memory_over_an_end_inside_an_unroll_is_named
         networks.check(ResetsOnlyAtTheBeginning(), spec=VECTOR, output=PolicyValueOutput, new=True)
 
 
+class Normalised(Remembering):
+    """Statistics of the batch, which training takes, have the steps before an episode's start in them."""
+
+    def __init__(self) -> None:
+        super().__init__("")
+        self.norm = nn.BatchNorm1d(2)
+
+    def forward(self, *inputs: Any) -> Any:
+        output, state = super().forward(*inputs)
+        logits = self.norm(output.policy_logits.flatten(0, 1)).view_as(output.policy_logits)
+        return PolicyValueOutput(logits, logits[..., 0]), state
+
+
+def test_a_network_that_normalises_its_batch_is_tried_as_it_acts() -> None:
+    networks.check(Normalised(), spec=VECTOR, output=PolicyValueOutput, new=True)
+
+
 class Masked(nn.Module):
     """Remembers two observations, of which those of the episode before are masked: its state has them, no output."""
 

@@ -189,10 +189,14 @@ def test_a_run_that_was_stopped_or_whose_supervisor_died_as_it_reached_its_end_h
 ) -> None:
     sweep = swept(**more)
 
-    def stopped_at_the_end(run: RunDirectory, place: Any = None, total_frames: int = FRAMES) -> None:
-        assert not run.metrics.exists() or stored_status(run).frames < total_frames, "it would finish at once"
-        commit(run, total_frames, state=state, rows=range(100, total_frames + 1, 100))
-        run.write(state=state, supervisor_pid=1)
+    def stopped_at_the_end(run: RunDirectory, place: Any = None, **changes: int) -> None:
+        config = run.config().replaced(**changes)
+        total = config.total_frames
+        assert not run.metrics.exists() or stored_status(run).frames < total, "it would finish at once"
+        commit(run, total, state=state, rows=range(100, total + 1, 100))
+        meta = {"steps": total, "updates": total, "time_s": 1.0}
+        checkpoints.write(run.checkpoints, frames=total, groups={"model": {}}, meta=meta, requested=False)
+        run.write(state=state, supervisor_pid=1, config=config.to_json())
 
     monkeypatch.setattr(kept_run, "go_on", stopped_at_the_end)
     monkeypatch.setattr(population, "forked", forked)

@@ -7,6 +7,7 @@ dropped, and an event says how many. Nothing is written twice, and adding a metr
 from __future__ import annotations
 
 import json
+import os
 import sqlite3
 import threading
 import time
@@ -86,6 +87,8 @@ class MetricsWriter:
     def __init__(self, path: Path, *, tensorboard: Path | None = None, wait_s: float = schema.WRITER_TIMEOUT_S):
         self._path = Path(path)
         self._connection = schema.open_for_writing(self._path, wait_s=wait_s)
+        path_only = getattr(os, "O_PATH", None)  # on Linux; to close any other descriptor would drop SQLite's locks
+        self._opened: int | None = None if path_only is None else os.open(self._path, path_only)
         self._eventfile = EventFile(tensorboard) if tensorboard else None
         self._pending = PendingRows()
         self._pending_lock = threading.Lock()
@@ -151,11 +154,17 @@ class MetricsWriter:
                 _mirror(self._eventfile, batch)
 
     def _check_place(self) -> None:
-        """Raises StorageFailed where the file is gone: SQLite would go on with one that has no name, and nobody reads.
-        """
-        if not self._path.exists():
+        """Raises StorageFailed where the open file is no longer the one at its path: nobody would read what it gets."""
+        try:
+            there = os.stat(self._path)
+        except FileNotFoundError:
             raise StorageFailed(f"{self._path} is gone while its run is alive. Move it back; or stop the run and "
-                                "resume it, which begins another one.")
+                                "resume it, which begins another one.") from None
+        except OSError:
+            return  # a file system that is away, of which SQLite tells
+        if self._opened is not None and not os.path.samestat(os.fstat(self._opened), there):
+            raise StorageFailed(f"{self._path} is another file than the one that its run writes into. Move that one "
+                                "back (mv within its disk); or stop the run and resume it, which goes on with this one.")
 
     def close(self) -> None:
         """Commit and close; safe to call twice."""
@@ -164,6 +173,9 @@ class MetricsWriter:
         finally:
             with self._commit_lock:
                 self._connection.close()
+                if self._opened is not None:
+                    os.close(self._opened)
+                    self._opened = None
 
 
 def _store(connection: sqlite3.Connection, batch: PendingRows) -> None:

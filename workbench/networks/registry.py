@@ -221,11 +221,11 @@ def _check_start(network: nn.Module, spec: EnvironmentSpec, before: State) -> No
         with torch.no_grad(), torch.random.fork_rng(devices=[device] if device.type == "cuda" else []):
             torch.manual_seed(0)
             output, _ = network(observation, action, reward, start, tuple(part.clone() for part in state))
-        return [part[at:].double() for part in output if isinstance(part, Tensor)]
+        return [part[at:].double() for part in output if isinstance(part, Tensor) and part.shape[:2] == start.shape]
 
     depends: set[str] = set()
     try:
-        network = copy.deepcopy(network)
+        network = copy.deepcopy(network).eval()  # as it acts: no statistics of a batch
         for at in (0, _FIRST_STEPS // 2):
             reward_before = reward.clone()
             reward_before[: at + 1] = 1

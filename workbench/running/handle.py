@@ -358,7 +358,7 @@ class Run(NamesNearest):
         return undo(self._control, self._reader.events(), name)
 
     @checked_arguments()
-    def checkpoint(self, *, replay: bool | None = None, timeout_s: float = REPLAY_S) -> Checkpoint:
+    def checkpoint(self, *, replay: bool | None = None, timeout_s: float | None = REPLAY_S) -> Checkpoint:
         """Write a checkpoint and return it; it is never pruned. A second request at the same update returns that one.
 
         Args:

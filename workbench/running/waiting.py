@@ -188,7 +188,7 @@ def until_ended(control: Control, timeout_s: float) -> RunStatus:
     raise WaitTimeout(f"{status.name} has not ended after {timeout_s:g} s: {status.line()}")
 
 
-def written_checkpoint(control: Control, reason: str, *, replay: bool | None, timeout_s: float) -> Checkpoint:
+def written_checkpoint(control: Control, reason: str, *, replay: bool | None, timeout_s: float | None) -> Checkpoint:
     """A checkpoint that the run writes now; `reason` is recorded with it. See `Run.checkpoint`."""
     timeout_s = REPLAY_S if timeout_s is None else TIMEOUT.check(timeout_s)
     answer = control.call("checkpoint", timeout_s=timeout_s + _ANSWER_S, reason=reason, replay=replay, wait_s=timeout_s)

@@ -75,7 +75,8 @@ class StoredCopy:
         self.ended.set()
         self._thread.join(within_s)
         if self._thread.is_alive():
-            self._on_failure(f"the last checkpoint was not copied to {self._url} within {within_s:.0f} s")
+            self._on_failure(f"the last checkpoint, and how the run ended, were not copied to {self._url} within "
+                             f"{within_s:.0f} s")
 
     def _copy_on(self) -> None:
         """Copy whenever the checkpoints have changed: to look for a new one in storage reads the newest one whole.
@@ -97,7 +98,8 @@ class StoredCopy:
         """Whether storage has what there is now, which is copied if it has changed, or the name claimed again."""
         from workbench.copies import run_copy
 
-        ended, folders, now = self.ended.is_set(), run_copy.folders(self._run), time.monotonic()
+        folders, now = run_copy.folders(self._run), time.monotonic()
+        ended = self.ended.is_set() and bool(folders)  # without a checkpoint there is no copy to say so
         if (folders, ended) == self._copied and now <= self._claim_at:
             return True
         if self._copies(ended=ended, last=last):

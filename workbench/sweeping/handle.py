@@ -16,11 +16,12 @@ from workbench.errors import (
     RunFailed,
     RunNotAlive,
     RunNotFound,
+    StorageFailed,
     WaitTimeout,
     WorkbenchError,
     checked_arguments,
 )
-from workbench.rundir import ENDED, lock, sealed
+from workbench.rundir import ENDED, RunDirectory, lock, sealed
 from workbench.rundir.files import tail
 from workbench.running import waiting
 from workbench.running.connection import stored_status
@@ -259,21 +260,24 @@ class Sweep:
 
     def _stop_orphans(self, timeout_s: float) -> None:
         """Stop the runs of a process that has died, or was asked to stop before it knew of those of the one before."""
-        place = launchers.by_name(self._folder.config().launcher)
         with lock.held(self._folder.start_lock, wait_s=lock.LOOK_S) as acquired:
             if not acquired or lock.is_held(self._folder.lock):
                 return  # it is being resumed
             for trial in self.trials:
-                with suppress(RunNotFound):
-                    directory = self._folder.run(trial.number)
-                    if trial.state != "running" or not self._folder.owns(directory):
-                        continue
-                    if stored_status(directory).state not in ENDED:
-                        _await_supervisor(run := Run(directory))
-                        withdraw(directory, place)
-                        run.stop(timeout_s=timeout_s)
+                if trial.state == "running":
+                    with suppress(RunNotFound, StorageFailed):  # its files are gone or damaged; the others end
+                        self._stop_run(self._folder.run(trial.number), timeout_s)
             if self._folder.read()["state"] not in ENDED:
                 self._folder.write(state="stopped")
+
+    def _stop_run(self, directory: RunDirectory, timeout_s: float) -> None:
+        """Stop a run of the sweep that no process watches, also one that still waits for a machine."""
+        if not self._folder.owns(directory) or stored_status(directory).state in ENDED:
+            return
+        _await_supervisor(run := Run(directory))
+        withdraw(directory, launchers.by_name(self._folder.config().launcher))
+        if run.status.alive:
+            run.stop(timeout_s=timeout_s)
 
     @checked_arguments()
     def resume(

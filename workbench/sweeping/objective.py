@@ -39,7 +39,7 @@ class MetricCurve:
     def follow(self) -> None:
         """Read the new rows; all, where a learner began again from before the last one. Raises StorageFailed."""
         last = max(0, self._next - 1)
-        series = self._reader.newer({self._metric: last, EACH_COMMIT: self._next_commit}, max_points=2**31)
+        series = self._reader.newer({EACH_COMMIT: self._next_commit, self._metric: last}, max_points=2**31)
         if not series:
             return
         rows, numbers = series[self._metric]

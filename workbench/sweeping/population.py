@@ -153,7 +153,7 @@ class Population(Sweeper):
             status = stored_status(member.run)
         except RunNotFound:
             return False
-        return has_trained(status, self._end(generation)) and not lock.is_alive(member.run)
+        return has_trained(member.run, status, self._end(generation)) and not lock.is_alive(member.run)
 
     def _train(
         self, members: Sequence[WatchedTrial], waiting: list[WatchedTrial], generation: int
@@ -183,8 +183,9 @@ class Population(Sweeper):
         member.end = self._end(generation)
         try:
             status = stored_status(member.run)
-            if (member.verdict or status.state in ("starting", "training", "paused", "dead")
-                    or has_trained(status, member.end)):
+            ended_before = has_trained(member.run, status, member.run.config().total_frames)  # in an earlier generation
+            lives = status.state in ("starting", "training", "paused") or (status.state == "dead" and not ended_before)
+            if member.verdict or lives or has_trained(member.run, status, member.end):
                 return True
             member.begin(total_frames=member.end)
         except study.refusals():

@@ -13,6 +13,7 @@ import time
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
+from workbench import checkpoints
 from workbench.errors import ConnectionLost, RunNotAlive, RunNotFound, StorageFailed, UnknownName, WorkbenchError
 from workbench.launchers.contract import Launcher
 from workbench.metrics.status import RunStatus
@@ -33,9 +34,13 @@ UNREADABLE_S = 600.0  # a trial fails when its run's files are unreadable for lo
 _ASK_AGAIN_S = 5.0  # between requests to stop
 
 
-def has_trained(status: RunStatus, frames: int) -> bool:
-    """Whether a run has ended with so many frames, also if it was stopped, or its supervisor died, once it had them."""
-    return status.state in ("finished", "stopped", "dead") and status.frames >= frames
+def has_trained(run: RunDirectory, status: RunStatus, frames: int) -> bool:
+    """Whether a run has ended with so many frames, also if it was stopped once it had them, or its supervisor died once
+    a checkpoint had them."""
+    if status.state == "dead":
+        newest = checkpoints.newest(run.checkpoints)
+        return newest is not None and newest.frames >= frames
+    return status.state in ("finished", "stopped") and status.frames >= frames
 
 
 class WatchedTrial:
@@ -79,7 +84,7 @@ class WatchedTrial:
         if self.verdict:
             return
         status = stored_status(self.run)
-        if status.state in ("stopped", "stopping") and not has_trained(status, self.end):
+        if status.state in ("stopped", "stopping") and not has_trained(self.run, status, self.end):
             self.begin()
 
     def begin(self, **changes: Any) -> None:
@@ -90,7 +95,7 @@ class WatchedTrial:
         """Judge the trial, and return whether it is over and counted. Never raises for a faulty run."""
         try:
             status = stored_status(self.run)
-            died_at_end = status.state == "dead" and has_trained(status, self.end)
+            died_at_end = status.state == "dead" and has_trained(self.run, status, self.end)
             if not self.verdict and (died_at_end or self._kept.has_supervisor(status)):
                 self._judge(status)
             self._note_waits()
@@ -149,7 +154,7 @@ class WatchedTrial:
 
     def _judge(self, status: RunStatus) -> None:
         """Report new values to the study, and decide the verdict if it is clear."""
-        alive, through = lock.is_alive(self.run), has_trained(status, self._total)
+        alive, through = lock.is_alive(self.run), has_trained(self.run, status, self._total)
         if (status.state == "finished" or through) and alive:
             return  # its last rows may not be on disk yet
         self._curve.follow()
@@ -167,7 +172,7 @@ class WatchedTrial:
             self._decide("pruned", f"worse than others at {self._marks * self._total // MARKS:,} frames")
         elif status.state == "paused" and NOT_FINITE in (why := self.run.read().get("paused") or ""):
             self._decide("pruned", f"diverged: {why}")
-        elif status.state == "stopped" and not has_trained(status, self.end):
+        elif status.state == "stopped" and not has_trained(self.run, status, self.end):
             self._note_stop(status)
 
     def _note_stop(self, status: RunStatus) -> None:
@@ -243,7 +248,7 @@ class WatchedTrial:
         """Whether the run has ended and the trial is counted; asks a live run to stop."""
         if not self._gone(status):
             return False
-        if self.verdict == "pruned" and has_trained(status, self._total):
+        if self.verdict == "pruned" and has_trained(self.run, status, self._total):
             self.note = ""  # it was through before it could be stopped
             self._judge(status)
         self._count(status)
@@ -269,9 +274,10 @@ class WatchedTrial:
         """Tell the study that the trial is over. `status`: of its run; None: there is none."""
         from optuna.trial import TrialState
 
-        self.trial.set_user_attr("frames", 0 if status is None else status.frames)
-        if status is not None and status.cost:
-            self.trial.set_user_attr(sweep_study.SPENT, spent(status))
+        if status is not None:  # else those of its last mark count
+            self.trial.set_user_attr("frames", status.frames)
+            if status.cost:
+                self.trial.set_user_attr(sweep_study.SPENT, spent(status))
         if self.verdict == "finished":
             self._study.tell(self.trial, self.trial.user_attrs["value"])
         else:
