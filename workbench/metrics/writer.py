@@ -164,7 +164,7 @@ class MetricsWriter:
             return  # a file system that is away, of which SQLite tells
         if self._opened is not None and not os.path.samestat(os.fstat(self._opened), there):
             raise StorageFailed(f"{self._path} is another file than the one that its run writes into. Move that one "
-                                "back (mv within its disk); or stop the run and resume it, which goes on with this one.")
+                                "back (mv within its disk); or stop the run and resume it: it goes on with this one.")
 
     def close(self) -> None:
         """Commit and close; safe to call twice."""
