@@ -620,7 +620,7 @@ def test_copies_that_hang_end_in_the_same_time(
 ) -> None:
     run, said, hangs = made(), [], threading.Event()
     save(run.checkpoints, frames=100)
-    monkeypatch.setattr(Storage, "keep", lambda self, run: hangs.wait(240))
+    monkeypatch.setattr(Storage, "keep", lambda self, run, ended: hangs.wait(240))
     monkeypatch.setattr(storing, "_LAST_S", 2.0)
     copies = [StoredCopy(run, f"file://{tmp_path}/{name}", on_failure=said.append) for name in ("a", "b", "c")]
     began = time.monotonic()
