@@ -627,7 +627,7 @@ def test_copies_that_hang_end_in_the_same_time(
     storing.end(copies)
     took_s = time.monotonic() - began
     hangs.set()
-    assert took_s < 5.0 and len(said) == 3 and "was not copied to" in said[0]
+    assert took_s < 5.0 and len(said) == 3 and "were not copied to" in said[0]
 
 
 def test_a_clock_that_was_ahead_on_the_machine_before_stops_no_copy(
