@@ -194,7 +194,8 @@ class Rollout:
                 also as {"move": "UP", "throttle": 0.3}; a list of several: at the steps from there on.
             observation: what the policy sees there; the environment stays as it is. Of a vector, numbers by name or
                 position, or all of them; of a picture, {"occlude": (left, top, width, height)} and {"shade": 0} (grey
-                without it, or 0 where planes are of switches; the whole picture without a box), in pixels of what the policy sees.
+                without it, or 0 where planes are of switches; the whole picture without a box), in pixels of what the
+                policy sees.
             hold: for how many steps the observation is edited.
             max_steps: where to cut a longer episode; None: where this one was cut, or as `wb.rollout` does.
             trust_code, algorithm, network, environment: see `wb.rollout`.
