@@ -25,6 +25,7 @@ from workbench.checkpoints import Checkpoint
 from workbench.checkpoints.checkpoint import META
 from workbench.copies import call_to_restore, folder_of, restored_run, run_copy
 from workbench.errors import AccessDenied, CheckpointCorrupt, InvalidInput, MissingPackage, RunNotFound, StorageFailed
+from workbench.metrics import holds_nothing
 from workbench.rundir import RunDirectory
 from workbench.rundir.record_folder import RECORD_NAME
 
@@ -107,7 +108,8 @@ class Storage:
             if restored_run.has_all(run, checkpoints.every(into)):
                 return ""
         with self.brought() as into:
-            for part in [run.checkpoints] if run.metrics.exists() else [run.checkpoints, run.metrics, run.trackers]:
+            lost = [run.metrics, run.trackers] if holds_nothing(run.metrics) else []
+            for part in [run.checkpoints, *lost]:
                 self.fetch(f"{run.name}/{part.name}", into)
             return restored_run.catch_up(run, RunDirectory(into / run.name), self.url)
 
