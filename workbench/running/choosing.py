@@ -95,8 +95,7 @@ def _newest_or_first(run: RunDirectory) -> Checkpoint:
 def best_checkpoint(directory: RunDirectory) -> Checkpoint | None:
     """A run's best good checkpoint; its replay is not checked. Says which better ones are passed over."""
     best, problems = checkpoints.best_good(checkpoints.every(directory.checkpoints))
-    for problem in problems:
-        notify(f"Passed over: {problem}")
+    say_passed_over(problems)
     return best
 
 
@@ -105,11 +104,16 @@ def newest_checkpoint(directory: RunDirectory) -> Checkpoint:
     newest, problems = checkpoints.newest_good(directory.checkpoints, replay=False)
     if newest is None:
         raise none_good(directory, problems, of_its_copy(directory.config()))
-    for problem in problems:
-        notify(f"Passed over: {problem}")
+    say_passed_over(problems)
     if problems and not lock.is_alive(directory) and (copied := of_its_copy(directory.config())):
         notify(f"wb.resume({directory.name!r}) brings the newest {copied}, if that is newer.")
     return newest
+
+
+def say_passed_over(problems: Sequence[str]) -> None:
+    """Say what is wrong with the checkpoints that were passed over, a line each."""
+    for problem in problems:
+        notify(f"Passed over: {problem}")
 
 
 def none_good(directory: RunDirectory, problems: Sequence[str], copied: str = "") -> InvalidInput:

@@ -32,7 +32,7 @@ from workbench.running.checking import (
     with_algorithm,
     with_changes,
 )
-from workbench.running.choosing import chosen_checkpoint, none_good
+from workbench.running.choosing import chosen_checkpoint, none_good, say_passed_over
 from workbench.running.connection import Control, lost_checkpoints, stored_status
 from workbench.running.deletion import END_S, trashed_if_refused
 from workbench.running.handle import Run, attach
@@ -262,8 +262,7 @@ def _check_weights(directory: RunDirectory) -> None:
     newest, problems = newest_good(directory.checkpoints, replay=False)
     if newest is None and (problems or lost_checkpoints(directory)):
         raise none_good(directory, problems)
-    for problem in problems:
-        notify(f"Passed over: {problem}")
+    say_passed_over(problems)
 
 
 def _check_history(directory: RunDirectory, config: RunConfig) -> None:

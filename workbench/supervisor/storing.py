@@ -62,8 +62,8 @@ class StoredCopy:
     ) -> None:
         self._run, self._url, self._on_failure, self._record = run, url, on_failure, record
         self._told: dict[str, Any] = {"folder": f"{url}/{run.name}", "frames": None, "time": None, "error": ""}
-        self._copied: tuple[set[str], bool] | None = None  # names of the checkpoints that are in storage, and whether
-        # the run's end is; None: nothing, nor a claim
+        # Names of the checkpoints that are in storage, and whether the run's end is; None: nothing, nor a claim.
+        self._copied: tuple[set[str], bool] | None = None
         self._claim_at = math.inf
         self.ended = threading.Event()
         self._storage: Storage | None = None  # which knows what of its uploads broke off

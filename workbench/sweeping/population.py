@@ -183,9 +183,10 @@ class Population(Sweeper):
         member.end = self._end(generation)
         try:
             status = stored_status(member.run)
-            ended_before = has_trained(member.run, status, member.run.config().total_frames)  # in an earlier generation
-            lives = status.state in ("starting", "training", "paused") or (status.state == "dead" and not ended_before)
-            if member.verdict or lives or has_trained(member.run, status, member.end):
+            end = member.run.config().total_frames  # of an earlier generation, unless it has begun this one
+            goes_on = status.state in ("starting", "training", "paused", "dead")
+            under_way = goes_on and not has_trained(member.run, status, end)
+            if member.verdict or under_way or has_trained(member.run, status, member.end):
                 return True
             member.begin(total_frames=member.end)
         except study.refusals():
