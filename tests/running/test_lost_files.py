@@ -16,7 +16,7 @@ from tests.widgets import recorded
 from workbench import checkpoints, rundir
 from workbench.copies import FOLDER
 from workbench.environments.adapters.code_by_value import load_factory
-from workbench.errors import InvalidInput, RunNotFound, StorageFailed, WorkbenchError
+from workbench.errors import InvalidInput, RunNotAlive, RunNotFound, StorageFailed, WorkbenchError
 from workbench.metrics import MetricsWriter
 from workbench.rundir import RunDirectory, sealed
 from workbench.running.checking import check_has_code
@@ -116,6 +116,9 @@ def test_a_run_that_never_wrote_a_checkpoint_has_lost_none(home: Path) -> None:
     run.write(state="stopped", lives=1)
     with pytest.raises(InvalidInput, match=r"^young has no checkpoint yet\.$"):
         wb.evaluate("young")
+    again = r"young is stopped\. wb\.resume\('young'\) begins it again: it has no checkpoint\.$"
+    with pytest.raises(RunNotAlive, match=again):
+        wb.attach("young").tune(learning_rate=1e-3)
 
 
 def test_a_torn_checkpoint_is_said_to_be_passed_over(run: RunDirectory, capsys: pytest.CaptureFixture[str]) -> None:

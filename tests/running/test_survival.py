@@ -154,6 +154,8 @@ def test_a_run_without_a_supervisor_leaves_no_orphan_and_can_be_resumed(run: wb.
     assert len(again.status.actors) == 1
     resumed = again.events[again.events["kind"] == "resume"]
     assert resumed["frames"].isna().iloc[-1], "nobody knew yet where the run stood"
+    assert resumed["message"].iloc[-1] == ("started again. Its life before had no end: its supervisor was killed, or "
+                                           "its machine")
     assert again.undo() == {"old": {"actors": 1}, "new": {"actors": 2}}
     assert again.events["message"].iloc[-1] == "undo: actors 1 → 2"
     undone = again.undo()  # with the end of its warm-up, where that still went on

@@ -196,7 +196,8 @@ def resuming(directory: RunDirectory, state: str) -> str:
     call = f"wb.resume({directory.name!r})"
     if state == "finished":
         call = call_to_resume(directory.name, directory.config(), stored_status(directory))
-    return f"{call} continues it from its newest checkpoint."
+    begun = checkpoints.every(directory.checkpoints) or lost_checkpoints(directory)
+    return f"{call} {'continues it from its newest checkpoint' if begun else 'begins it again: it has no checkpoint'}."
 
 
 def to_go_on(config: RunConfig, status: RunStatus) -> dict[str, Any]:

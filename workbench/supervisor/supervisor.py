@@ -81,6 +81,7 @@ class Supervisor:
         self._tracker = LearnerTracker()
         self._endings = Endings(self._tracker)
         before = earlier_status(run) if self._life > 1 else {}
+        self._state_before = before.get("state")
         if newest := last_checkpoint.newest(run):
             known = replace(LearnerStatus.from_json(before), actors=(), warning="", hint="", bottleneck={})
             self._tracker.at_start = last_checkpoint.at(newest, known)
@@ -227,7 +228,9 @@ class Supervisor:
         else:
             is_mended = self.run.read().get("mended") == self._life
             with_class = ", with a mended class of its algorithm" if is_mended else ""
-            self.event("resume", f"started again{with_class}", life=self._life)
+            cut_off = self._state_before is not None and self._state_before not in ENDED
+            after = ". Its life before had no end: its supervisor was killed, or its machine" if cut_off else ""
+            self.event("resume", f"started again{with_class}{after}", life=self._life)
 
     def _turn(self) -> None:
         with self._guard:
