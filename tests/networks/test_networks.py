@@ -555,6 +555,38 @@ def test_a_network_that_normalises_its_batch_is_tried_as_it_acts() -> None:
     networks.check(Normalised(), spec=VECTOR, output=PolicyValueOutput, new=True)
 
 
+class Mixing(Remembering):
+    """A network whose outputs are mixed as `how` says, or whose state is not the one after its last step."""
+
+    def __init__(self, how: str) -> None:
+        super().__init__("")
+        self.how = how
+
+    def forward(self, observation: Any, previous_action: Any, reward: Any, start: Any, state: Any) -> Any:
+        if self.how == "resets all":
+            start = start | start.any(1, keepdim=True)
+        ((logits, value, *_), after) = super().forward(observation, previous_action, reward, start, state)
+        mixed = {"rows": lambda: logits.mean(1, keepdim=True), "later steps": lambda: logits.flip(0)}
+        logits = logits + mixed[self.how]() if self.how in mixed else logits
+        after = {"old state": state, "state of another": (after[0].flip(0),)}.get(self.how, after)
+        return PolicyValueOutput(logits.squeeze(1) if self.how == "squeezed" else logits, value), after
+
+
+@pytest.mark.parametrize(("how", "message"), [
+    ("", ""), ("rows", "depend on the others of its batch"), ("resets all", "depend on the others of its batch"),
+    ("later steps", "not those for one step after another"), ("old state", "not those for one step after another"),
+    ("state of another", "not those for one step after another"),
+    ("squeezed", "depend on the others|must take one of each"),
+])
+def test_a_network_must_act_as_it_is_trained_step_by_step_and_row_by_row(how: str, message: str) -> None:
+    if not message:
+        networks.check(Mixing(how), spec=VECTOR, output=PolicyValueOutput, new=True)
+        return
+    with pytest.raises(NetworkFailed, match=message):
+        networks.check(Mixing(how), spec=VECTOR, output=PolicyValueOutput, new=True)
+    networks.check(Mixing(how), spec=VECTOR, output=PolicyValueOutput)  # a run that has it goes on
+
+
 class Masked(nn.Module):
     """Remembers two observations, of which those of the episode before are masked: its state has them, no output."""
 

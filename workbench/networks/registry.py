@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import traceback
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from functools import partial
 from typing import Any
 
@@ -24,7 +25,7 @@ from workbench.environment_spec import EnvironmentSpec
 from workbench.errors import NetworkFailed, UnknownName
 from workbench.networks.actor_critics import ActorCritics
 from workbench.networks.dueling import DuelingNetwork
-from workbench.networks.normalization import Observed, needs_observed
+from workbench.networks.normalization import Observed, needs_observed, output_of
 from workbench.networks.policy_value import PolicyValueNetwork
 from workbench.networks.torsos import (
     MLP,
@@ -42,6 +43,7 @@ NetworkFactory = Callable[[EnvironmentSpec], nn.Module]
 
 NATURE_SIZE_PX = 84  # what the Nature torso was made for
 _FIRST_STEPS = 4  # of an episode, which are tried with other values from before it
+_HIGHEST = (255, 1)  # of integers that are tried: a network may take them for indices
 
 _TORSOS: dict[str, Callable[[tuple[int, ...]], Any]] = {
     "football": football,
@@ -171,6 +173,7 @@ def check(network: nn.Module, *, spec: EnvironmentSpec, output: type[NetworkOutp
     _check_returned(returned, before, (steps, batch, numbers), output)
     if new:
         _check_kept(network, before)
+        _check_acting(network, spec, before)
         _check_start(network, spec, before)
 
 
@@ -203,6 +206,61 @@ def _uncopyable(network: nn.Module) -> str:
             except Exception:
                 return f"{path}.{name} of the network".lstrip(".")
     return "the network"
+
+
+def _check_acting(network: nn.Module, spec: EnvironmentSpec, before: State) -> None:
+    """Raises NetworkFailed where the results of an environment depend on the others of its batch, or those of a step on
+    anything but the state and the steps up to it: actors ask for one step, and a batch is whoever asks.
+
+    Says nothing of a network that cannot be tried so: see `_check_start`. On the CPU, whose float32 is exact enough.
+    """
+    everything = slice(None)
+    before = tuple(part.cpu() for part in before)
+    _, action, reward, start = _dry_run_inputs(spec, _FIRST_STEPS, len(before[0]) if before else 3)
+    generator = torch.Generator().manual_seed(0)
+
+    def told(steps: slice, rows: slice, state: State) -> tuple[list[Tensor], State]:
+        inputs = [each[steps, rows].clone() for each in (action, reward, start)]
+        seen = {name: value[steps, rows].clone() for name, value in parts.items()}
+        with torch.no_grad():
+            output, after = output_of(network, seen, *inputs, tuple(part[rows].clone() for part in state))
+        form = inputs[-1].shape
+        return [part.double() for part in output if isinstance(part, Tensor) and part.shape[:2] == form], after
+
+    for highest in _HIGHEST:
+        parts = {part.name: torch.randn(*start.shape, *part.shape, generator=generator) if part.dtype == "float32" else
+                 torch.randint(highest + 1, (*start.shape, *part.shape), dtype=torch.uint8, generator=generator)
+                 for part in spec.seen}
+        with suppress(Exception):
+            network = copy.deepcopy(network).cpu().eval()
+            whole, again = (told(everything, everything, before)[0] for _ in range(2))
+            break
+    else:
+        return
+    if not _alike(again, whole):
+        return
+    try:
+        alone = [told(everything, slice(row, row + 1), before)[0] for row in range(start.shape[1])]
+        if not _alike([torch.cat(rows, 1) for rows in zip(*alone, strict=True)], whole):
+            raise NetworkFailed("the network's results for an environment depend on the others of its batch, which are "
+                                "whoever asks at the same time. Compute each row of axis 1 by itself: no mean, norm or "
+                                "attention over them.")
+        start[1:] = False  # what starts inside is tried next
+        whole, _ = told(everything, everything, before)
+        state, walked = before, []
+        for step in range(len(start)):
+            outputs, state = told(slice(step, step + 1), everything, state)
+            walked.append(outputs)
+        if not _alike([torch.cat(steps) for steps in zip(*walked, strict=True)], whole):
+            raise NetworkFailed("the network's results for some steps are not those for one step after another, by "
+                                "which actors ask. A step may depend on the state and on the steps up to it: attention "
+                                "over time needs a causal mask, and in the state what it looks back at; and the state "
+                                "that is returned is the one after the last step.")
+    except NetworkFailed:
+        raise
+    except Exception as error:
+        raise NetworkFailed("the network raised on fewer steps or environments than before, and must take one of "
+                            f"each: {_error_text(error)}") from error
 
 
 def _check_start(network: nn.Module, spec: EnvironmentSpec, before: State) -> None:
