@@ -6,6 +6,7 @@ import threading
 import time
 from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor, wait
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -141,6 +142,19 @@ def test_the_mean_of_the_last_checkpoint_takes_part_in_the_best(supervisor: Supe
     supervisor._close(Outcome("finished", "at its end"))
     status = stored_status(run)
     assert (status.episode_return, status.best_return, status.best_return_frames) == (11.0, 11.0, 800)
+
+
+def test_a_run_whose_history_is_lost_knows_where_its_mean_began(supervisor: Supervisor, run: RunDirectory) -> None:
+    told = LearnerStatus(frames=700, episode_return=9.0, episodes_in_mean=100, judged_by="episode_return",
+                         judged_spread=3.0)
+    supervisor._note_return(told)
+    supervisor._publish()
+    run.metrics.unlink()
+    again = Supervisor(run, MetricsWriter(run.metrics), place=supervisor._group._place)
+    again._note_return(replace(told, frames=900, episode_return=500.0))
+    again._note_return(replace(told, frames=950, episode_return=10.0))
+    assert again.status().first_mean == 9.0 and again.status().collapsed
+    again.close()
 
 
 def test_a_pause_that_takes_long_keeps_nobody_from_hearing_the_learner(

@@ -76,7 +76,8 @@ def forked(
         if config.imitates:
             demonstration_file.link(run.directory.demonstrations, new.demonstrations)
 
-    record["first_mean"] = stored_status(run.directory).first_mean
+    first_mean = stored_status(run.directory).first_mean
+    record["first_mean"] = run.directory.read().get("first_mean") if first_mean is None else first_mean
     return created(name, _stem(run.path.name), record, code, place, prepare)
 
 

@@ -86,7 +86,8 @@ class Supervisor:
             known = replace(LearnerStatus.from_json(before), actors=(), warning="", hint="", bottleneck={})
             self._tracker.at_start = last_checkpoint.at(newest, known)
         self._budget, self._misses_score = Budget(Spent.from_json(before), time.monotonic()), False
-        self._course = Course.from_json(before or {"first_mean": record.get("first_mean")})
+        known = {name: value for name, value in before.items() if value is not None}
+        self._course = Course.from_json({"first_mean": record.get("first_mean"), **known})
         self._trackers = Trackers(run, trackers.named(self.config.track), self.event)
         self._polled_at = self._published_at = 0.0
 
@@ -391,6 +392,7 @@ class Supervisor:
                 "ended_by": self._outcome.ended_by if self._outcome else None,
                 "supervisor_pid": self._pid(), "lives": self._life, "paused": self._paused,
                 "config": self.config.to_json(), "config_before": self.changes.before_resume,
+                "first_mean": self._course.first_mean,  # without which no collapse is seen, should the history be lost
             })
 
     def _wind_up(self, outcome: Outcome) -> None:
