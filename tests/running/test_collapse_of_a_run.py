@@ -83,6 +83,8 @@ def test_a_collapse_is_told_and_the_best_checkpoint_is_rescued(home: Path, capsy
     assert run.status.state == "training", "the old run goes on"
     eventually(lambda: rescued.status.best_mean is not None)
     assert rescued.status.first_mean == 0.0, "as low as the run that it came from had begun"
+    assert rescued.status.best_mean == 5.0, "what its checkpoint was worth, though the policy may be ruined at once"
+    eventually(lambda: rescued.status.collapsed)
     rescued.stop()
     assert main(["rescue", "falls", "--name", "again", "learning_rate=1e-5"]) == 0
     assert wb.attach("again").config.value("learning_rate") == 1e-5

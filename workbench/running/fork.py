@@ -17,6 +17,7 @@ from workbench import checkpoints, launchers, rundir
 from workbench.checkpoints import Checkpoint
 from workbench.config import REPLAY_S, WEIGHT_FIELDS, RunConfig, Setting, unknown_field
 from workbench.errors import InvalidInput, RunExists, RunNotAlive, UnknownName, nearest
+from workbench.metrics.collapse import EPISODES
 from workbench.metrics.status_facts import exact
 from workbench.replay import demonstration_file
 from workbench.rundir import RunDirectory, sealed
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
     from workbench.running.handle import Run
 
 _LISTED = 8  # checkpoints in a message
+_JUDGED = ("environment", "environment_options", "evaluating_per_actor")  # fields by which means are comparable
 _UNROLLS = ("unroll_length", "burn_in")  # fields on which stored unrolls depend, beside those of weights
 
 
@@ -76,9 +78,18 @@ def forked(
         if config.imitates:
             demonstration_file.link(run.directory.demonstrations, new.demonstrations)
 
-    first_mean = stored_status(run.directory).first_mean
-    record["first_mean"] = run.directory.read().get("first_mean") if first_mean is None else first_mean
-    return created(name, _stem(run.path.name), record, code, place, prepare)
+    return created(name, _stem(run.path.name), record | _course(run, source, config, before), code, place, prepare)
+
+
+def _course(run: Run, source: Checkpoint, config: RunConfig, before: RunConfig) -> dict[str, Any]:
+    """Where the mean of the fork's ancestors began, and the fork's own, which is its best until it has a better one: a
+    policy that is soon ruined is so before a hundred episodes have ended."""
+    first, judged = stored_status(run.directory).first_mean, checkpoints.standing(source)
+    first = run.directory.read().get("first_mean") if first is None else first
+    alike = all(config.value(name) == before.value(name) for name in _JUDGED)
+    if first is None or judged is None or judged.episodes < EPISODES or not alike:
+        return {"first_mean": first}
+    return {"first_mean": first, "best_mean": judged.mean, "best_mean_frames": source.frames}
 
 
 def _with_own_opponent(config: RunConfig, before: RunConfig, run: RunDirectory) -> RunConfig:
