@@ -30,6 +30,15 @@ def test_pruning_keeps_the_newest_automatic_ones_and_all_that_were_asked_for(tmp
     assert len(list(tmp_path.iterdir())) == 4
 
 
+def test_a_checkpoint_that_a_process_is_to_read_is_not_pruned_before_it_has(tmp_path: Path) -> None:
+    first, second, _ = (save(tmp_path, frames) for frames in (1, 2, 3))
+    with checkpoints.held(first.path), checkpoints.held(first.path):
+        assert checkpoints.prune(tmp_path, 1) == [second.path]
+        with pytest.raises(ZeroDivisionError), checkpoints.held(second.path):  # one that is gone is no error
+            1 / 0  # noqa: B018
+    assert checkpoints.prune(tmp_path, 1) == [first.path]
+
+
 def test_lives_that_train_nothing_push_no_other_weights_out(tmp_path: Path) -> None:
     for frames in range(1, 4):
         save(tmp_path, frames)

@@ -15,7 +15,7 @@ import workbench as wb
 from tests.played import checkpoint_in
 from tests.widgets import recorded
 from workbench import checkpoints
-from workbench.checkpoints import Checkpoint
+from workbench.checkpoints import Checkpoint, folder
 from workbench.environments.atari.vector import AtariVector
 from workbench.errors import (
     CheckpointCorrupt,
@@ -88,6 +88,7 @@ def test_a_checkpoint_that_its_run_prunes_before_it_is_read_gives_way_to_the_nex
 
     def pruned(entry: str, request: dict[str, Any], **more: Any) -> dict[str, Any]:
         asked.append(request["checkpoint"])
+        assert folder._is_held(Path(asked[-1])), "its run may prune it only while nobody is about to read it"
         if len(asked) == 1:
             checkpoints.write(next_one.parent, frames=2400, groups={"model": first.load("model")}, meta=first.meta,
                               requested=True)

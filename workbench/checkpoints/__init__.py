@@ -9,8 +9,8 @@ from __future__ import annotations
 from workbench.checkpoints.best import BEST, best, best_good, best_whole, is_collapsed, standing
 from workbench.checkpoints.checkpoint import Checkpoint, at
 from workbench.checkpoints.exporting import export
-from workbench.checkpoints.folder import copy, drop_replays, every, newest, newest_good, prune, remove, write
+from workbench.checkpoints.folder import copy, drop_replays, every, held, newest, newest_good, prune, remove, write
 from workbench.checkpoints.tensorfile import Tensors
 
 __all__ = ["BEST", "Checkpoint", "Tensors", "at", "best", "best_good", "best_whole", "copy", "drop_replays", "every",
-           "export", "is_collapsed", "newest", "newest_good", "prune", "remove", "standing", "write"]
+           "export", "held", "is_collapsed", "newest", "newest_good", "prune", "remove", "standing", "write"]

@@ -6,13 +6,14 @@ removes afterwards; from a checkpoint that stays, it removes only the replay, a 
 
 from __future__ import annotations
 
+import fcntl
 import os
 import secrets
 import shutil
 import threading
 import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -265,7 +266,7 @@ def prune(folder: Path, keep: int) -> list[Path]:
     Of those that are too many, as lives write them that train nothing, those go first whose weights a later one has.
     The best is that of all whole checkpoints; those that were written because they were the best till then (`BEST`) are
     not counted, and go once a better one is there. Requested checkpoints stay whole. Those with a damaged meta.json
-    stay, for a person to inspect. Returns the folders removed. Raises StorageFailed.
+    stay, for a person to inspect, and those that are `held`. Returns the folders removed. Raises StorageFailed.
     """
     every_one = every(folder)
     automatic = [checkpoint for checkpoint in every_one if not checkpoint.requested]
@@ -273,7 +274,7 @@ def prune(folder: Path, keep: int) -> list[Path]:
     last_with = {_weights(checkpoint): checkpoint for checkpoint in counted}
     repeated_first = sorted(counted, key=lambda checkpoint: last_with[_weights(checkpoint)] is checkpoint)
     kept = [*repeated_first[-max(1, keep):], best_whole(every_one)]
-    removed = [checkpoint.path for checkpoint in automatic if checkpoint not in kept]
+    removed = [checkpoint.path for checkpoint in automatic if checkpoint not in kept and not _is_held(checkpoint.path)]
     try:
         for path in removed:
             remove(path)
@@ -281,6 +282,35 @@ def prune(folder: Path, keep: int) -> list[Path]:
     except OSError as error:
         raise _cannot_remove(folder, error) from error
     return removed
+
+
+@contextmanager
+def held(path: Path) -> Iterator[None]:
+    """Keeps its run from pruning a checkpoint while the block lasts: a process is starting that is to read it."""
+    with _locked(path, fcntl.LOCK_SH):
+        yield
+
+
+def _is_held(path: Path) -> bool:
+    with _locked(path, fcntl.LOCK_EX) as is_free:
+        return not is_free
+
+
+@contextmanager
+def _locked(path: Path, kind: int) -> Iterator[bool]:
+    """Holds a lock of a folder; yields False where another process has one. Where there are no locks, nobody has."""
+    descriptors, is_free = list[int](), True
+    with suppress(OSError):  # it is gone, or its storage has no locks
+        descriptors.append(os.open(path, os.O_RDONLY | os.O_DIRECTORY))
+        try:
+            fcntl.flock(descriptors[0], kind | fcntl.LOCK_NB)
+        except BlockingIOError:
+            is_free = False
+    try:
+        yield is_free
+    finally:
+        for descriptor in descriptors:
+            os.close(descriptor)
 
 
 def _weights(checkpoint: Checkpoint) -> object:
