@@ -1,13 +1,15 @@
 """What ends a child process: its parent is gone, or it gives up and says why; and what goes before it: the learner.
 
 The child's standard input is a pipe whose other end only the parent holds. The pipe closes however the parent ends,
-SIGKILL included; a thread of the child waits for that and ends the child.
+SIGKILL included; a thread of the child waits for that and ends the child, with what it started where it leads a process
+group, as the processes of a run do.
 """
 
 from __future__ import annotations
 
 import json
 import os
+import signal
 import sys
 import threading
 from collections.abc import Callable
@@ -24,33 +26,61 @@ FATAL = 3  # exit code of an error that a restart does not mend; the reason is i
 _NICENESS = 5
 _LAST_WORDS_S = 8.0  # DESIGN.md: no orphan after 10 s
 
+_orphaned = threading.Event()  # the parent is gone, which would end what this process started
+
 
 class Lifeline:
     """The thread that ends this process when standard input closes, after `last_words` (8 s at most).
 
-    A user's code that reads standard input (`input()`, `breakpoint()`) finds it empty, and does not wait for ever.
+    A user's code that reads standard input (`input()`, `breakpoint()`) finds it empty, and does not wait for ever. What
+    the parent left open for this process alone, a lock of its run, no program that an environment starts inherits.
     """
 
     def __init__(self, last_words: Callable[[], None] | None = None) -> None:
         self.last_words = last_words
         self._parent = take_standard_input()
+        self._given = _inheritable()
+        self._hand_on_given(False)
         threading.Thread(target=self._watch, name="lifeline", daemon=True).start()
 
     def hand_on(self) -> None:
-        """Make standard input the pipe again, for a program that this process is about to become."""
+        """Make standard input the pipe again, and keep locks, for a program that this process is about to become."""
         os.dup2(self._parent, sys.stdin.fileno())
+        self._hand_on_given(True)
+
+    def _hand_on_given(self, handed_on: bool) -> None:
+        for descriptor in self._given:
+            os.set_inheritable(descriptor, handed_on)
 
     def _watch(self) -> None:
         while os.read(self._parent, 4096):
             pass
+        _orphaned.set()
         with suppress(OSError):  # standard error may be closed, too
             print("the parent process is gone; ending", file=sys.stderr, flush=True)
         if self.last_words is not None:
-            timer = threading.Timer(_LAST_WORDS_S, os._exit, [0])
+            timer = threading.Timer(_LAST_WORDS_S, _end, [0])
             timer.daemon = True
             timer.start()
             self.last_words()
-        os._exit(0)
+        _end(0)
+
+
+def _end(code: int) -> NoReturn:
+    """End this process; with all that it started where it leads them and its parent, who would do that, is gone."""
+    if _orphaned.is_set() and os.getpgrp() == os.getpid():
+        os.killpg(os.getpid(), signal.SIGKILL)
+    os._exit(code)
+
+
+def _inheritable() -> list[int]:
+    """Descriptors beside the standard streams that a program started by this process could inherit."""
+    found = []
+    for descriptor in map(int, os.listdir("/dev/fd")):
+        with suppress(OSError):  # that of the list itself
+            if descriptor > 2 and os.get_inheritable(descriptor):
+                found.append(descriptor)
+    return found
 
 
 def take_standard_input() -> int:
@@ -72,7 +102,7 @@ def leave(code: int) -> NoReturn:
     for stream in (sys.stdout, sys.stderr):
         with suppress(OSError):  # a full disk, or no reader
             stream.flush()
-    os._exit(code)
+    _end(code)
 
 
 def leave_error(path: Path, error: WorkbenchError) -> int:
