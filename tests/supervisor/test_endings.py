@@ -1,9 +1,10 @@
-"""Which endings of an actor's process end the run."""
+"""Which endings of a process end the run."""
 
 from __future__ import annotations
 
 import pytest
 
+from workbench.metrics.status import LearnerPhase, LearnerStatus
 from workbench.supervisor.endings import Endings
 from workbench.supervisor.hosts.life import ProcessEnding
 from workbench.supervisor.hosts.local import Child
@@ -32,6 +33,28 @@ def test_an_actor_whose_machine_is_taken_now_and_then_before_it_steps_is_started
     actor = Child("actor-3", [], logs=tmp_path, environment={})
     lost = EndedChild(actor, 3, ProcessEnding(-9, None, recent=1, first=False, lost="its node is gone"))
     assert not any(endings.is_hopeless(lost, starting=True) for _ in range(10))
+
+
+def test_a_learner_that_never_makes_an_update_ends_the_run_however_slowly_it_starts(tmp_path) -> None:
+    tracker, learner = LearnerTracker(), Child("learner", [], logs=tmp_path, environment={})
+    endings = Endings(tracker)
+    crash = EndedChild(learner, None, ProcessEnding(1, None, recent=1, first=False))  # the one before is long forgotten
+    for updates in (1000, 2000):  # it goes on from a checkpoint, dies now and then, and comes further
+        tracker.note_status(LearnerPhase("training"), LearnerStatus(updates=updates), alive=set())
+        assert not any(endings.is_hopeless(crash, starting=False) for _ in range(5))
+    assert endings.is_hopeless(crash, starting=False)
+
+
+def test_lives_of_a_learner_that_are_lost_with_their_machine_count_within_a_minute_alone(tmp_path) -> None:
+    endings, learner = Endings(LearnerTracker()), Child("learner", [], logs=tmp_path, environment={})
+
+    def lost(recent: int) -> EndedChild:
+        return EndedChild(learner, None, ProcessEnding(-9, None, recent, first=False, lost="its node is gone"))
+
+    crash = EndedChild(learner, None, ProcessEnding(1, None, recent=1, first=False))
+    assert not any(endings.is_hopeless(lost(1), starting=True) for _ in range(10))
+    assert not any(endings.is_hopeless(crash, starting=True) for _ in range(5))
+    assert endings.is_hopeless(lost(6), starting=True)
 
 
 def test_an_exit_code_of_a_users_own_is_no_ending_that_passes(tmp_path) -> None:

@@ -11,7 +11,7 @@ from workbench.supervisor.learner_status import LearnerTracker
 from workbench.supervisor.process_group import EndedChild
 from workbench.wire.lifeline import PASSING
 
-_MAX_FAILURES = 5  # of the learner within a minute; of an actor in a row, before it is of any use
+_MAX_FAILURES = 5  # in a row without an update, or of an actor without a step; of lost machines, within a minute
 
 
 @dataclass(frozen=True)
@@ -66,15 +66,16 @@ class Endings:
             return False
         often = ending.recent > _MAX_FAILURES
         if ended.index is None:
-            tracker.fruitless += 1
-            return ending.error is not None or (often and tracker.fruitless > _MAX_FAILURES)
+            tracker.fruitless[bool(ending.lost)] += 1
+            in_vain = tracker.fruitless.total() if often else tracker.fruitless[False]
+            return ending.error is not None or in_vain > _MAX_FAILURES
         stepped = ended.index in tracker.stepped
         if ending.lost:  # with its machine, which is no fault of its environments
             return often and not stepped
         if ending.error is None:
-            in_vain = starting or not stepped
-            self._vain[ended.index] += in_vain
-            return in_vain and self._vain[ended.index] > _MAX_FAILURES
+            useless = starting or not stepped
+            self._vain[ended.index] += useless
+            return useless and self._vain[ended.index] > _MAX_FAILURES
         return often or (ending.first and not stepped and starting)
 
     def event(self, ended: EndedChild) -> tuple[str, str]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections import Counter
 from collections.abc import Sequence, Set
 
 from workbench.metrics import Progress
@@ -25,7 +26,8 @@ class LearnerTracker:
         mute: why an answer was no status, or "".
         stepped: actors that made a step in this life of the supervisor.
         to_repeat: frames that the last learner made after the checkpoint at which this one began, and that are to come.
-        fruitless: lives of the learner that ended since the number of updates was last a new maximum.
+        fruitless: lives of the learner that ended since the number of updates was last a new maximum, by whether they
+            were lost with their machine.
         unconnected: monotonic time since which the learner has no stream of a live actor, by index.
     """
 
@@ -36,7 +38,7 @@ class LearnerTracker:
         self.at = time.monotonic()
         self.mute = ""
         self.stepped: set[int] = set()
-        self.fruitless = 0
+        self.fruitless: Counter[bool] = Counter()
         self.unconnected: dict[int, float] = {}
         self.stalls = Stalls(self.at)
         self.to_repeat = 0
@@ -52,7 +54,8 @@ class LearnerTracker:
         self._most_frames = max(self._most_frames, self.progress.frames)
         self.to_repeat = self._most_frames - self.progress.frames
         if self.progress.updates > self._furthest:
-            self._furthest, self.fruitless = self.progress.updates, 0
+            self._furthest = self.progress.updates
+            self.fruitless.clear()
         if status is None or before is None or status.actors != before.actors:
             self._note_actors(() if status is None else status.actors, alive)
 
