@@ -12,13 +12,13 @@ import numpy as np
 import pytest
 
 import workbench as wb
-from workbench.config import RunConfig, settings
+from workbench.config import RunConfig
 from workbench.errors import InvalidInput, OutOfBounds, UnknownName
 from workbench.learner import learner
 from workbench.learner.inference.actor_streams import LARGEST_ACTOR
 from workbench.learner.learner import Learner
 from workbench.planning.constants import accelerators, by_size, constants, environment_of, environments, known
-from workbench.planning.limits import CHECKPOINT_INTERVAL_S, LEARNER_THREADS, MOST_ACTORS, MOST_LEARNERS, STREAMS
+from workbench.planning.limits import LEARNER_THREADS, MOST_ACTORS, MOST_LEARNERS, STREAMS
 from workbench.planning.recipes import recipe
 
 PONG = {"accelerator": "mine", "learner_steps_per_second": 40_000, "accelerator_price": 2.0}
@@ -221,14 +221,12 @@ def test_the_first_plan_of_the_page_is_what_it_prints():
 
 
 def test_a_plan_that_launch_would_refuse_says_so():
-    most = {one.name: one.high for one in (*settings(RunConfig).values(),) if one.name in ("actors", "learners")}
-    assert most == {"actors": MOST_ACTORS, "learners": MOST_LEARNERS}
+    assert (MOST_ACTORS, MOST_LEARNERS) == (4096, 1024)
     said = " ".join(wb.plan(frames_per_second=2e8, **PONG).notes)
     assert "4,096 actors" in said and "1,024 learners" in said
 
 
 def test_the_limits_of_a_plan_are_those_of_the_code():
-    assert settings(RunConfig)["checkpoint_interval_s"].default == CHECKPOINT_INTERVAL_S
     assert "threads=LEARNER_THREADS" in inspect.getsource(Learner.run)
     assert learner.LEARNER_THREADS == LEARNER_THREADS
     assert MOST_ACTORS == LARGEST_ACTOR
@@ -255,6 +253,23 @@ def test_a_plan_that_keeps_to_all_limits_breaks_nowhere():
     made = wb.plan(frames_per_second=1e6, **PONG)
     assert made.breaks_first == "" and "breaks first" not in repr(made)
     assert all(0 < limit.busy <= 1 and limit.basis for limit in made.limits)
+
+
+@pytest.mark.parametrize(("environment", "fields", "says"), [
+    ("ALE/Pong-v5", {"cores": 2, "learners": 3}, "actors=2 for learners=3: each learner needs an actor of its own"),
+    ("ALE/Pong-v5", {"cores": 4000, "learners": 200}, r"batch_size=6400 is out of bounds: .* \[1, 4096\] unrolls"),
+    ("ALE/Pong-v5", {"cores": 8, "unroll_length": 10**6}, "unroll_length=1000000 is out of bounds"),
+    ("CartPole-v1", {"cores": 8, "group_size": 8}, "groups_per_actor=74 is out of bounds"),
+    ("CartPole-v1", {"cores": 8, "latency_ms": 30}, "envs_per_actor=4992 is out of bounds"),
+])  # fmt: skip
+def test_a_plan_whose_fields_launch_refuses_says_why(environment, fields, says):
+    assert re.match(f"launch\\(\\) refuses the fields: {says}", wb.plan(environment, **fields, **PONG).breaks_first)
+
+
+def test_a_plan_for_a_speed_has_an_actor_for_each_learner():
+    made = wb.plan("CartPole-v1", frames_per_second=1e4, accelerator="mine", learner_steps_per_second=4000)
+    assert made.breaks_first == "" and made.cores == made.learners == 4
+    assert RunConfig.build("CartPole-v1", **made.fields).actors == 4
 
 
 def test_a_fleet_whose_inference_batches_outlast_its_updates_is_told_to_bound_them():

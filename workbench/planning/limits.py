@@ -9,14 +9,15 @@ import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from workbench.config import RunConfig, settings
 from workbench.planning.constants import constant, known
 from workbench.tables import Columns, Table
 from workbench.wire.rpc import LEARNER_THREADS, THREADS_OF_CALLS
 
-MOST_ACTORS, MOST_LEARNERS = 4096, 1024  # bounds of launch()
+_FIELDS = settings(RunConfig)
+MOST_ACTORS, MOST_LEARNERS = (int(_FIELDS[name].high or 0) for name in ("actors", "learners"))
 STREAMS = LEARNER_THREADS - THREADS_OF_CALLS  # a busy machine is slow long before
 CHECKPOINT_COPIES = 3  # of float32: the weights, and at most two moments of an optimizer
-CHECKPOINT_INTERVAL_S = 600.0  # default of launch()
 _SHORT_STEPS = 10  # no note is made of episodes that are shorter
 
 
@@ -85,9 +86,9 @@ def _limits(actors: int, learners: int, parameters: int) -> Iterator[Limit]:
     yield Limit("supervisor's core", actors * share, 1.0, "cores", "deaths are noticed late, calls wait",
                 f"{share * 1e6:,.0f} µs a second for each actor; {_from('supervisor_us_per_actor')}")
     seconds = 4 * parameters * CHECKPOINT_COPIES / (known("stand-ins", "checkpoint_mb_per_second") * 1e6)
-    yield Limit("writing a checkpoint", seconds, CHECKPOINT_INTERVAL_S, "s", "training waits for its disk",
+    yield Limit("writing a checkpoint", seconds, RunConfig.checkpoint_interval_s, "s", "training waits for its disk",
                 f"{4e-6 * parameters * CHECKPOINT_COPIES:,.0f} MB without a replay, every "
-                f"{CHECKPOINT_INTERVAL_S:g} s; {_from('checkpoint_mb_per_second')}")
+                f"{RunConfig.checkpoint_interval_s:g} s; {_from('checkpoint_mb_per_second')}")
 
 
 def _from(quantity: str) -> str:

@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 from numbers import Real
 from typing import TYPE_CHECKING, Any
 
-from workbench.config import ALGORITHMS, DEFAULT, settings
-from workbench.errors import InvalidInput, OutOfBounds, UnknownName, checked_arguments
+from workbench.config import ALGORITHMS, DEFAULT, RunConfig, settings
+from workbench.errors import InvalidInput, OutOfBounds, UnknownName, WorkbenchError, checked_arguments
 from workbench.planning import capacity, limits
 from workbench.planning.constants import accelerators, by_size, constant, environment_of, environments, known
 from workbench.planning.learner_capacity import UNROLLS_EACH, LearnerCapacity, Rate
@@ -124,8 +124,15 @@ class Plan:
 
     @property
     def breaks_first(self) -> str:
-        """The limit that the plan exceeds most, in words; "": it keeps to all."""
-        return limits.breaks_first(self.limits)
+        """The limit that the plan exceeds most, in words, or why launch() refuses its fields; "": it keeps to all."""
+        return limits.breaks_first(self.limits) or self._refusal()
+
+    def _refusal(self) -> str:
+        try:
+            RunConfig.build(self.environment, **self.fields)
+        except WorkbenchError as error:
+            return f"launch() refuses the fields: {error}"
+        return ""
 
     @property
     def most_frames_per_second(self) -> float:
@@ -262,7 +269,8 @@ def plan(
         steps = utilisation * min(cores * env.core_rate, learner.most(learners))
     else:
         steps = frames_per_second / env.frames_per_step
-        cores, learners = capacity.count_for(steps, env.core_rate, utilisation), learner.count_for(steps, utilisation)
+        learners = learner.count_for(steps, utilisation)
+        cores = max(learners, capacity.count_for(steps, env.core_rate, utilisation))  # each learner needs an actor
     groups = capacity.groups_for(env.core_rate, n, (latency_ms or known("inference", "latency_ms")) / 1e3)
     rows = [("actor cores", cores, cores * env.core_rate, env.basis),
             ("learners' services", learners, learners * service,
