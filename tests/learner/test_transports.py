@@ -298,7 +298,8 @@ def test_only_a_life_of_this_run_gets_memory_and_each_once(sharing):
                 {}, b"no life"):  # it has its memory
             answer, descriptors = asked(sharing, json.dumps({**asks, **wrong}).encode())
             assert not descriptors and says in answer
-        for rubbish in (b"", b"{", b"[]", b"7", b"[" * 4000, b'{"token": 3}', json.dumps({"token": TOKEN}).encode()):
+        for rubbish in (b"", b"{", b"[]", b"7", b"[" * 4000, b'{"token": 3}', json.dumps({"token": TOKEN}).encode(),
+                        json.dumps({**asks, "actor": float("inf")}).encode()):
             answer, descriptors = asked(sharing, rubbish) if rubbish else (b"", [])
             assert not descriptors
         actor.send(step(PLAIN, 0))

@@ -17,7 +17,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 
-from workbench.errors import AccessDenied, ConnectionLost, WorkbenchError
+from workbench.errors import AccessDenied, ConnectionLost
 from workbench.wire.messages import Hello
 
 MOST_GROUPS = 64  # of an actor; as many headers fit into a socket, so that sending one never waits
@@ -88,7 +88,7 @@ class Handover:
                 continue
             try:
                 self._answer(connection)
-            except (OSError, WorkbenchError, ValueError, KeyError, TypeError, RecursionError) as error:
+            except Exception as error:  # whatever a stranger's JSON raises
                 with suppress(OSError):
                     connection.send(f"{error}"[:_LARGEST_REQUEST // 4].encode())
                 connection.close()
