@@ -8,6 +8,7 @@ import socket
 import stat
 import subprocess
 import sys
+import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -96,6 +97,25 @@ def test_another_runs_certificate_is_not_accepted(run: RunDirectory, server: Ser
 def test_the_tls_port_answers_nobody_in_the_clear(run: RunDirectory, server: Server) -> None:
     with pytest.raises(ConnectionLost):
         Caller(f"127.0.0.1:{server.port}", run.token()).call("add", a=1, b=2, timeout_s=1)
+
+
+def test_a_run_whose_sockets_lie_elsewhere_is_reached_with_another_tmpdir(
+    home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = rundir.create("long" * 25, {"config": {}})
+    with tempfile.TemporaryDirectory(prefix="wb") as job, tempfile.TemporaryDirectory(prefix="wb") as terminal:
+        monkeypatch.setattr(tempfile, "tempdir", job)
+        server = serving(run)
+        monkeypatch.setattr(tempfile, "tempdir", terminal)
+        try:
+            caller = Caller(reaching(run, "learner"), run.token())
+            assert caller.address.startswith(f"unix:{job}/") and caller.call("add", a=1, b=2) == 3
+            copy = RunDirectory(shutil.copytree(run.path, home / "runs" / ("copy" * 25)))
+            assert reach(copy, "learner") == Endpoint(copy.learner_address()), "the socket is that of another run"
+            next(Path(job).iterdir()).chmod(0o777)
+            assert reach(run, "learner") == Endpoint(run.learner_address()), "others could listen there"
+        finally:
+            server.stop(0)
 
 
 @pytest.mark.parametrize("address", ["10.1.2.3:80", "learner.example.com:80", "[2001:db8::1]:80"])

@@ -24,6 +24,12 @@ def socket_address(run: Path, name: str) -> str:
     return f"unix:{path}"
 
 
+def is_elsewhere(run: Path, socket: Path) -> bool:
+    """Whether that is a socket of the run outside its directory, of a process whose TMPDIR may be another."""
+    folder = socket.parent
+    return folder.name == _short_folder(run).name and _is_private(folder) and os.path.lexists(socket)
+
+
 def remove(run: Path) -> None:
     """Remove the folder that a long path's sockets have elsewhere, once no process listens there."""
     folder = _short_folder(run)
@@ -45,8 +51,16 @@ def _checked(folder: Path) -> Path:
     """The folder, made where it is not there. Raises AccessDenied if another user made it, who could listen there."""
     with suppress(FileExistsError):
         folder.mkdir(mode=0o700)
-    status = folder.lstat()
-    if not stat.S_ISDIR(status.st_mode) or status.st_uid != os.getuid() or stat.S_IMODE(status.st_mode) & 0o077:
+    if not _is_private(folder):
         raise AccessDenied(f"{folder} is not a folder of yours alone, and the run's sockets must lie there. Remove it, "
                            "or set TMPDIR to a folder of your own.")
     return folder
+
+
+def _is_private(folder: Path) -> bool:
+    """Whether it is a folder of this user alone."""
+    with suppress(OSError):
+        status = folder.lstat()
+        is_theirs = status.st_uid != os.getuid() or stat.S_IMODE(status.st_mode) & 0o077
+        return stat.S_ISDIR(status.st_mode) and not is_theirs
+    return False

@@ -3,6 +3,7 @@
 The launcher sets $WORKBENCH_HOST to the machine's address where other machines must reach it. A server with that
 variable also listens there, on one of the run's `ports`, and publishes `endpoints/<name>.json` in the run directory. A
 client on the same machine uses the socket; all others connect with TLS and accept the run's own certificate only.
+A server whose socket lies outside the run directory publishes it likewise, since where that is depends on TMPDIR.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from workbench.config.ports import ports_of
 from workbench.errors import AccessDenied, ConnectionLost
 from workbench.rundir import RunDirectory, write_atomically
 from workbench.rundir.files import own
+from workbench.rundir.sockets import is_elsewhere
 from workbench.wire.rpc import Endpoint, Handler, Listen, Server, StreamHandler, serve
 
 SUPERVISOR = "supervisor"
@@ -42,15 +44,20 @@ def serve_run(
 
     Raises ConnectionLost where it cannot listen.
     """
-    listen = _interface(run)
-    server = serve(_socket(run, name), run.token(), calls=calls, streams=streams, threads=threads, beyond=listen,
+    listen, socket = _interface(run), _socket(run, name)
+    server = serve(socket, run.token(), calls=calls, streams=streams, threads=threads, beyond=listen,
                    on_flood=lambda text: on_flood(f"{name}: {text}"))
-    if listen is None:
+    if listen is None and socket.startswith(f"unix:{run.path}/"):
         _address_file(run, name).unlink(missing_ok=True)  # of a life on another machine
     else:
-        address = {"host": listen.host, "port": server.port, "machine": machine(), "socket": _socket(run, name)}
-        run.endpoints.mkdir(mode=0o700, exist_ok=True)
-        write_atomically(_address_file(run, name), json.dumps(address).encode())
+        host = listen.host if listen else None
+        address = {"host": host, "port": server.port, "machine": machine(), "socket": socket}
+        try:
+            run.endpoints.mkdir(mode=0o700, exist_ok=True)
+            write_atomically(_address_file(run, name), json.dumps(address).encode())
+        except OSError:  # a full disk: whoever has the same TMPDIR needs no file
+            if listen is not None:
+                raise
     return server
 
 
@@ -65,10 +72,13 @@ def reach(run: RunDirectory, name: str) -> Endpoint:
         raise ConnectionLost(f"{name} of {run.name} has not published its address yet. Try again when it has started.")
     if address is None:
         return Endpoint(_socket(run, name))
-    socket = str(address.get("socket"))
-    is_local = address.get("machine") == machine() and socket.startswith("unix:")
-    if is_local and Path(socket.removeprefix("unix:")).exists():
-        return Endpoint(socket)
+    socket, is_here_alone = str(address.get("socket")), address.get("host") is None
+    if address.get("machine") == machine() and socket.startswith("unix:"):
+        path = Path(socket.removeprefix("unix:"))
+        if is_elsewhere(run.path, path) if is_here_alone else path.exists():
+            return Endpoint(socket)
+    if is_here_alone:
+        return Endpoint(_socket(run, name))
     try:
         return Endpoint(host_port(str(address["host"]), int(address["port"])), own(run.certificate, largest=_LARGEST))
     except AccessDenied:
