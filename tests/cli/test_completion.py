@@ -30,6 +30,12 @@ from workbench.config.own_algorithm import described
     ("wb.launch('a(b', n", "wb.launch", "", 1, "n", False),
     ("wb.launch(env, options={'a': [1, 2], 'b", "", "", 0, "", False),
     ("wb.launch(env, seed=", "wb.launch", "seed", 1, "", False),
+    ("# the run's rate (\nwb.launch('a',  # it's a name\n  lear", "wb.launch", "", 1, "lear", False),
+    ('def f():\n    """What a run\'s\n    rate (is."""\nwb.launch("a#b', "wb.launch", "", 0, "a#b", True),
+    ("wb.launch('''it's\na 'name' (''', n", "wb.launch", "", 1, "n", False),
+    ("wb.launch('", "wb.launch", "", 0, "", True),
+    ("wb.launch('', n", "wb.launch", "", 1, "n", False),
+    ("# see wb.launch('Cart", "", "", 0, "", False),
 ])
 def test_the_call_that_the_cursor_is_in(code: str, function: str, keyword: str, place: int, prefix: str,
                                         quoted: bool) -> None:
@@ -130,6 +136,9 @@ def kernel(request: pytest.FixtureRequest, run: wb.Run) -> Iterator[Kernel]:
     ('wb.launch("CartPole-v1", optimizer="', "rmsprop", ""),
     ('wb.launch("CartPole-v1", algorithm="r', "r2d2", "vtrace"),
     ("wb.la", "launch", "importlib"),
+    ('import numpy as np\nwb.launch("CartPo', "CartPole-v1", "ALE/Pong-v5"),
+    ('# a run\'s rate\nrun = wb.launch("CartPole-v1",\n                lear', "learning_rate=", ""),
+    ('wb.launch("CartPole-v1", actors=1)\nnumbers = sorted([1, 2], ke', "key=", "actors="),
 ])
 def test_tab_offers_what_a_call_takes(kernel: Kernel, code: str, expected: str, not_expected: str) -> None:
     offered = kernel.complete(code)

@@ -17,7 +17,8 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 _TOKEN = re.compile(
-    r"""(?P<text>'(?:\\.|[^'\\\n])*'|"(?:\\.|[^"\\\n])*")|(?P<open>['"])|(?P<word>[\w.]+)|(?P<mark>[^\s\w])""")
+    r"""(?P<text>(?P<three>'{3}|"{3})(?s:.*?)(?P=three)|'(?:\\.|[^'\\\n])*'|"(?:\\.|[^"\\\n])*")|(?P<comment>\#.*)"""
+    r"""|(?P<open>['"](?=.*\Z))|(?P<word>[\w.]+)|(?P<mark>[^\s\w])""")
 _LONGEST = 4000  # characters of code that are read, up to the cursor
 _RUN_NAMES = ("attach", "resume", "evaluate", "rollout", "play", "export_policy", "compare", "card")
 
@@ -64,8 +65,8 @@ def join(shell: Any) -> None:
 
     @context_matcher()  # type: ignore[untyped-decorator, unused-ignore]
     def workbench_matcher(context: Any) -> dict[str, Any]:
-        before = context.full_text[: context.cursor_position]
-        words, prefix = matches(before, shell.user_ns)
+        lines = context.full_text.split("\n")[: context.cursor_line]  # above the cursor's
+        words, prefix = matches("\n".join([*lines, context.text_until_cursor]), shell.user_ns)
         return _result(words, prefix)
 
     matchers.insert(0, workbench_matcher)
