@@ -13,7 +13,7 @@ import tempfile
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 
 import numpy as np
@@ -21,8 +21,9 @@ import pytest
 
 from tests.conftest import mounted_disk
 from workbench.errors import ShapeMismatch, StorageFailed
-from workbench.metrics import MetricsReader, MetricsWriter, Progress
+from workbench.metrics import MetricsReader, MetricsWriter, Progress, check_whole
 from workbench.metrics.history import History
+from workbench.rundir import RunDirectory
 
 COLUMNS = ["frames", "steps", "updates", "time_s", "value"]
 
@@ -65,6 +66,16 @@ for update in itertools.count(int(sys.argv[2])):
     writer.episode(Progress(80 * update, 20 * update, update, 0.0), env_id=0, episode_return=1.0, length_steps=9)
     writer.commit()
     print(update, flush=True)
+"""
+
+WRITES_HALF = """
+import os, sqlite3, sys
+connection = sqlite3.connect(sys.argv[1], isolation_level=None)
+for statement in ("journal_mode = TRUNCATE", "cache_size = 5"):  # so small that a write begins before its COMMIT
+    connection.execute(f"PRAGMA {statement}")
+connection.execute("BEGIN IMMEDIATE")
+connection.execute("UPDATE metrics SET value = -1.0")
+os._exit(9)
 """
 
 WRITES_ONE_NAME = """
@@ -527,6 +538,39 @@ def test_a_killed_run_in_a_folder_that_cannot_be_written_never_loses_rows_silent
     assert answer == str(rows) or "copy the run's folder" in answer
 
 
+@pytest.fixture
+def half_written(shared: Path) -> Path:
+    """A history of a run on several machines, with 1000 values of 1.0, whose writer was killed as it wrote others."""
+    path = shared / "metrics.sqlite"
+    certificate = RunDirectory(shared).certificate
+    certificate.parent.mkdir()
+    certificate.touch()
+    with closing(MetricsWriter(path)) as writer:
+        for update in range(1000):
+            writer.scalars(at(update), {"loss": 1.0})
+    with process(WRITES_HALF, path) as child:
+        assert child.wait(timeout=240) == 9
+    assert path.with_name("metrics.sqlite-journal").stat().st_size
+    return path
+
+
+def test_half_a_write_of_a_killed_writer_is_undone_before_it_is_read(half_written: Path) -> None:
+    assert MetricsReader(half_written).series("loss")["value"].tolist() == [1.0] * 1000
+    check_whole(half_written)
+
+
+def test_half_a_write_that_a_reader_may_not_undo_is_said_and_left(
+    half_written: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before = {one.name: one.read_bytes() for one in half_written.parent.glob("metrics*")}
+    with read_only(half_written.parent), process(READS_AS_NOBODY, half_written) as child:
+        assert "killed within a write" in child.communicate(timeout=240)[0]
+    monkeypatch.setattr(os, "geteuid", lambda: half_written.stat().st_uid + 1)
+    with pytest.raises(StorageFailed, match="killed within a write"):
+        MetricsReader(half_written).series("loss")
+    assert {one.name: one.read_bytes() for one in half_written.parent.glob("metrics*")} == before
+
+
 def test_a_newer_format_is_refused_with_what_to_do(path: Path) -> None:
     MetricsWriter(path).close()
     connection = sqlite3.connect(path)
@@ -635,8 +679,9 @@ def test_metrics_and_checkpoints_load_neither_torch_nor_tensorflow_nor_pandas(tm
 import sys
 from pathlib import Path
 import workbench.checkpoints
-from workbench.metrics import MetricsReader, MetricsWriter, Progress
+from workbench.metrics import MetricsReader, MetricsWriter, Progress, check_whole
 from workbench.metrics.history import History
+from workbench.rundir import RunDirectory
 folder = Path(sys.argv[1])
 writer = MetricsWriter(folder / "metrics.sqlite", tensorboard=folder / "tensorboard")
 writer.scalars(Progress(1, 1, 1, 1.0), {"loss": 1.0})

@@ -1,7 +1,7 @@
 """Reads a run's history while other processes write it, after the run has ended, and before it begins (nothing then).
 
 Each call opens the file anew and read-only, and sees one consistent state of it: a reader holds no lock between calls
-and may be used from any thread.
+and may be used from any thread. Only half a write that a killed writer left in a file of this user is undone first.
 """
 
 from __future__ import annotations

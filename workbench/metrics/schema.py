@@ -244,11 +244,17 @@ def _names_another(journal: Path) -> bool:
 def _open_for_reading(path: Path) -> sqlite3.Connection:
     try:
         return _connect_to_read(path, "mode=ro")
-    except sqlite3.OperationalError:
-        journal = path.with_name(path.name + "-wal")
-        if journal.exists() and journal.stat().st_size:
-            raise  # without the journal, the newest rows would be missing
+    except sqlite3.OperationalError as error:
+        if error.sqlite_errorcode == sqlite3.SQLITE_READONLY_ROLLBACK and path.stat().st_uid == os.geteuid():
+            _connect_to_read(path, "mode=rw").close()  # which undoes the half of a write that a killed writer left
+            return _connect_to_read(path, "mode=ro")
+        if any(journal.exists() and journal.stat().st_size for journal in _journals(path)):
+            raise  # without the journal, the newest rows would be missing, or half a write be there
         return _connect_to_read(path, "mode=ro&immutable=1")  # for a folder in which SQLite can create no journal
+
+
+def _journals(path: Path) -> tuple[Path, Path]:
+    return path.with_name(f"{path.name}-wal"), path.with_name(f"{path.name}-journal")
 
 
 def _connect_to_read(path: Path, options: str) -> sqlite3.Connection:
@@ -298,6 +304,8 @@ def _version(connection: sqlite3.Connection, path: Path) -> int:
 
 _MOVE_AWAY = "The file is damaged: move it away; checkpoints are not affected."
 _REMEDIES = {
+    sqlite3.SQLITE_READONLY_ROLLBACK: "Its writer was killed within a write, which is undone when its owner looks at "
+                                      "the run where it can be written; or copy the run's folder to one of yours.",
     sqlite3.SQLITE_FULL: "Free space on that disk.",
     sqlite3.SQLITE_IOERR: "Check that disk, and that it has free space.",
     sqlite3.SQLITE_BUSY: "Another process holds the file; end it if it hangs.",
@@ -314,6 +322,7 @@ def _failing_clearly(verb: str, path: Path) -> Iterator[None]:
     try:
         yield
     except sqlite3.Error as error:
-        code = getattr(error, "sqlite_errorcode", 0) & 0xFF  # the low byte is the primary code
-        remedy = _REMEDIES.get(code, "Its folder must exist and be yours, or copy the run's folder to one that is.")
+        code = getattr(error, "sqlite_errorcode", 0)
+        remedy = _REMEDIES.get(code) or _REMEDIES.get(code & 0xFF) or (  # the low byte is the primary code
+            "Its folder must exist and be yours, or copy the run's folder to one that is.")
         raise StorageFailed(f"cannot {verb} {path}: {error}. {remedy}") from error
