@@ -5,8 +5,9 @@ from __future__ import annotations
 import shutil
 import sqlite3
 from collections.abc import Sequence
-from contextlib import closing
+from contextlib import closing, nullcontext
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -15,11 +16,12 @@ from workbench import imports, rundir, trackers
 from workbench.config import RunConfig
 from workbench.errors import MissingPackage, UnknownName
 from workbench.metrics import MetricsReader, MetricsWriter, Progress
-from workbench.rundir import RunDirectory
+from workbench.rundir import RunDirectory, lock
 from workbench.running.starting import new_record
 from workbench.trackers.contract import Row, TrackedRun
 from workbench.trackers.history_sender import HistorySender
 from workbench.trackers.main import without_secrets
+from workbench.trackers.mlflow import MlflowTracker
 
 
 @pytest.fixture
@@ -142,6 +144,25 @@ def test_what_a_restore_left_behind_is_not_sent_unless_it_was_sent_before(run: R
     followed(run, late)
     assert [value for *_, value in handed(late, "loss/loss")] == [0, 1, 2, 3, 4, -1, -1, -1]
     assert [value for *_, value in handed(early, "loss/loss")] == [*range(10), -1, -1, -1], "the service keeps them"
+
+
+def test_a_run_that_lives_is_left_as_one_that_runs(run: RunDirectory) -> None:
+    kept = Kept()
+    for state in ("training", "stopped", "training"):
+        run.write(state=state)
+        with lock.held(lock.of_supervisor(run), wait_s=0.0) if len(kept.states) < 2 else nullcontext():
+            followed(run, kept).finish()
+    assert kept.states == ["running", "stopped", "dead"]
+
+
+def test_mlflow_ends_no_run_that_lives() -> None:
+    ended: list[str] = []
+    tracker = MlflowTracker()
+    tracker._client = SimpleNamespace(set_terminated=lambda run_id, status: ended.append(status))
+    tracker._id = "1"
+    for state in ("running", "stopped", "dead"):
+        tracker.finish(state)
+    assert ended == ["KILLED", "FAILED"]
 
 
 def test_errors_name_no_key(monkeypatch: pytest.MonkeyPatch) -> None:

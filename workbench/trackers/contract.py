@@ -74,4 +74,5 @@ class Tracker(Protocol):
         """Hand over rows. `again`: some of them may have been handed over by a process that died."""
 
     def finish(self, state: str) -> None:
-        """End the service's run: the state is "finished", "stopped", "failed", or "dead" without a supervisor."""
+        """End the service's run: the state is "finished", "stopped", "failed", or "dead" without a supervisor; or
+        "running" where no more is sent for now: the run goes on, and `begin` may go on with it."""

@@ -61,9 +61,10 @@ class HistorySender:
         return True
 
     def finish(self) -> None:
-        """End the service's run as this run has ended."""
-        state = self._run.read()["state"]
-        self._tracker.finish(state if state in ("finished", "stopped", "failed") else "dead")
+        """End the service's run as this run has ended, or leave it as one that runs."""
+        alive, state = lock.is_alive(self._run), self._run.read()["state"]  # in this order: it may end meanwhile
+        unended = "running" if alive else "dead"
+        self._tracker.finish(state if state in ("finished", "stopped", "failed") else unended)
 
     def _hand_over(self, rows: list[Row], place: HistoryPlace, *, again: bool) -> None:
         self._tracker.send(rows, again=again)

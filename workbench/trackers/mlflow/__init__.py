@@ -67,4 +67,5 @@ class MlflowTracker:
                 for key in keys for metric in self._client.get_metric_history(self._id, key)}
 
     def finish(self, state: str) -> None:
-        self._client.set_terminated(self._id, status=_STATUS[state])
+        if state != "running":  # as which it has begun
+            self._client.set_terminated(self._id, status=_STATUS[state])
