@@ -146,6 +146,25 @@ def test_what_a_restore_left_behind_is_not_sent_unless_it_was_sent_before(run: R
     assert [value for *_, value in handed(early, "loss/loss")] == [*range(10), -1, -1, -1], "the service keeps them"
 
 
+def test_a_history_that_was_begun_anew_is_sent_from_its_beginning(run: RunDirectory) -> None:
+    kept = Kept()
+    for number, rows in enumerate((10, 4)):
+        run.metrics.unlink(missing_ok=True)
+        assert followed(run, kept).sent == 0, "it is away"
+        with closing(MetricsWriter(run.metrics)) as writer:
+            writer.event("resume", f"history {number}")
+            for update in range(rows):
+                writer.scalars(Progress(update, update, update, float(update)), {"loss": float(number)})
+        assert followed(run, kept).sent == rows + 1
+    away = run.metrics.rename(run.metrics.with_name("away"))
+    assert followed(run, kept).sent == 0
+    away.rename(run.metrics)
+    assert followed(run, kept).sent == 0, "it came back"
+    assert [value for *_, value in handed(kept, "loss/loss")] == [0.0] * 10 + [1.0] * 4
+    assert [row.event for row in kept.rows if row.event] == ["resume: history 0", "resume: history 1"]
+    assert [row.number for row in kept.rows] == list(range(16))
+
+
 def test_a_run_that_lives_is_left_as_one_that_runs(run: RunDirectory) -> None:
     kept = Kept()
     for state in ("training", "stopped", "training"):

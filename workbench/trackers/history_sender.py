@@ -38,7 +38,8 @@ class HistorySender:
         make_private(self._record.parent)
         stored = read_record(self._record) if self._record.exists() else {}
         self._identity = str(stored.get("identity") or f"{run.name}-{secrets.token_hex(4)}")
-        self._place = HistoryPlace(stored.get("rows", {}), int(stored.get("event", 0)), int(stored.get("sent", 0)))
+        self._place = HistoryPlace(stored.get("rows", {}), int(stored.get("event", 0)), int(stored.get("sent", 0)),
+                                   stored.get("first"))
         self._created = float(run.read()["created"])
         self.where, self.sent = "", 0
 

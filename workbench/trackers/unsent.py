@@ -23,16 +23,18 @@ _CHANGES = ("tune", "scale", "move")
 
 @dataclass(frozen=True)
 class HistoryPlace:
-    """How far a history was read: the number of the next row by metric, the last event's id, and the number of rows
-    that the service has been given."""
+    """How far a history was read: the number of the next row by metric, the last event's id, the number of rows that
+    the service has been given, and the time of the history's first event, by which it is known; None before one."""
 
     rows: Mapping[str, int]
     event: int = 0
     sent: int = 0
+    first: float | None = None
 
 
 def batch(reader: MetricsReader, since: HistoryPlace, *, created: float) -> tuple[list[Row], HistoryPlace]:
     """The next rows, by time, and the place after them; no rows where nothing is new. Raises StorageFailed."""
+    since = _in_this_history(reader, since)
     events = reader.events(since_id=since.event, oldest=_MOST)  # first: a restore's metrics come after it
     series = reader.following(since.rows, most=_MOST)
     ends = [float(rows["time_s"][-1]) for rows, _, _, more in series.values() if more and len(rows["time_s"])]
@@ -53,7 +55,16 @@ def batch(reader: MetricsReader, since: HistoryPlace, *, created: float) -> tupl
     found += [_of_event(event, last) for event in events]
     numbered = [replace(row, number=since.sent + number) for number, row in enumerate(found)]
     event = max((event["id"] for event in events), default=since.event)
-    return numbered, HistoryPlace(place, event, since.sent + len(numbered))
+    return numbered, HistoryPlace(place, event, since.sent + len(numbered), since.first)
+
+
+def _in_this_history(reader: MetricsReader, since: HistoryPlace) -> HistoryPlace:
+    """The place with the time of the first event; in another history than the one that was read, its beginning.
+    A history that is away for a while is no other."""
+    first = next((float(event["time"]) for event in reader.events(oldest=1)), since.first)
+    if since.first not in (None, first):
+        return HistoryPlace({}, sent=since.sent, first=first)
+    return replace(since, first=first)
 
 
 def _add(several: list[dict[str, float]], name: str, value: float) -> None:
