@@ -219,6 +219,7 @@ def test_a_view_that_hears_nothing_pulls_and_one_that_ended_does_nothing(browser
     shown = Shown(browser.page, pulls=True)
     shown.tell([row("a", 1)], all=True)
     shown.page.wait_for_function("window.sent.some(one => one.type === 'pull')")
+    shown.page.wait_for_function("window.sent.some(one => one.type === 'seen')")
     shown.page.evaluate("window.end()")
     assert shown.page.evaluate("Object.values(window.heard).flat().length") == 0
 

@@ -23,6 +23,7 @@ from workbench.metrics import MetricsWriter
 from workbench.rundir import RunDirectory, lock
 from workbench.running.handle import Run
 from workbench.widgets.charts import static_render
+from workbench.widgets.kernel import onlookers
 from workbench.widgets.panel import panel as panels
 from workbench.widgets.panel.panel import RunPanel
 
@@ -43,15 +44,16 @@ WIDGET = "application/vnd.jupyter.widget-view+json"
 def test_a_panel_is_followed_while_its_cell_runs_and_then_while_a_page_shows_it(
     alive: None, panel: RunPanel, cell: InteractiveShell, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(panels, "LOADING_S", 0.0)
-    panel._ipython_display_()
-    assert panel.tick()
-    cell.execution_count += 1
+    monkeypatch.setattr(onlookers, "UNSEEN_S", 0.0)
+    with cell.display_trap:  # a cell runs
+        panel._ipython_display_()
+        assert panel.tick()
     assert not panel.tick(), "nobody said that the panel is shown"
-    panel.view._view_count = 1
+    monkeypatch.undo()
+    panel.parts.charts._handle_custom_msg({"type": "seen"}, [])
     assert panel.tick()
-    panel.view._view_count = 0
-    assert not panel.tick()
+    panel._onlookers._seen_at -= 61.0
+    assert not panel.tick(), "the page has gone without a word"
 
 
 def test_a_page_that_shows_up_gets_all_that_is_new_at_once(
@@ -62,7 +64,7 @@ def test_a_page_that_shows_up_gets_all_that_is_new_at_once(
     writer.scalars(recorded.at(recorded.UPDATES + 1), {"frames_per_second": 7000.0})
     writer.status({**recorded.STATUS, "frames": 400_000})
     writer.close()
-    panel.view._view_count = 1
+    panel.parts.charts._handle_custom_msg({"type": "hello"}, [])
     eventually(lambda: "400,000 of 10 M" in panel.parts.progress.value)
     eventually(lambda: panel.controls["learning_rate"].field.value == "0.001")
     eventually(lambda: any(7000.0 in column for table in panel.parts.charts.figures["speed"].tables.values()
@@ -109,11 +111,10 @@ def test_a_panel_within_another_view_shows_the_end_in_its_widgets_and_comes_back
     monkeypatch.setattr(panels, "END_PERIOD_S", 0.1)
     panel._end_task = panels._PeriodicTask(panel._check_end, 0.1)
     with lock.held(lock.of_supervisor(directory), wait_s=1.0):
-        panel.view._view_count = 1
+        panel.parts.charts._handle_custom_msg({"type": "hello"}, [])
         eventually(lambda: "training" in panel.parts.headline.value)
         assert panel.tick()
     eventually(lambda: "dead" in panel.parts.headline.value and not panel.tick())
-    panel.view._view_count = 0
     with lock.held(lock.of_supervisor(directory), wait_s=1.0):
         eventually(lambda: "training" in panel.parts.headline.value)
         assert panel.tick()

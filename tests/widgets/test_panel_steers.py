@@ -31,7 +31,7 @@ def panel(run: Run) -> Iterator[RunPanel]:
 
 def test_the_panel_follows_the_run(panel: RunPanel, run: Run) -> None:
     run.wait(updates=3, timeout_s=240, progress=False)
-    panel.view._view_count = 1
+    panel.parts.charts._handle_custom_msg({"type": "hello"}, [])
     eventually(lambda: (panel.parts.actor_table.view.rows[0]["steps_per_second"] or 0) > 0)
     assert panel.tick()
     assert "training" in panel.parts.headline.value
@@ -125,7 +125,7 @@ def test_an_actor_that_is_restarted_by_hand_is_no_failure(panel: RunPanel, run: 
 
 def test_following_a_run_takes_a_small_share_of_a_core(panel: RunPanel, run: Run) -> None:
     eventually(lambda: run.status.state == "training")
-    panel.view._view_count = 2  # another page shows it
+    panel.parts.charts._handle_custom_msg({"type": "hello"}, [])  # a page shows it
     ticks, started, cpu_s = [], time.monotonic(), time.process_time()
     panel.parts.progress.observe(lambda change: ticks.append(change), names="value")
     eventually(lambda: len(ticks) >= 20)
@@ -162,7 +162,7 @@ def test_a_second_click_on_checkpoint_writes_no_second_one(panel: RunPanel, run:
 
 
 def test_a_panel_of_a_paused_run_keeps_its_lines_and_says_that_nothing_works(panel: RunPanel, run: Run) -> None:
-    panel.view._view_count = 1
+    panel.parts.charts._handle_custom_msg({"type": "hello"}, [])
     eventually(lambda: "<b>—</b><span>frames/s" not in panel.parts.facts.value)
     names = re.findall("<span>([^<(]+)", panel.parts.facts.value)
     run.pause()

@@ -143,12 +143,11 @@ def test_a_refusal_is_said_under_the_row_with_the_remedy(shown: RunsTable) -> No
     assert wb.attach("pong").path.exists()
 
 
-def test_a_table_that_nobody_sees_is_not_followed_for_ever(shown: RunsTable, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_table_that_nobody_sees_is_not_followed_for_ever(shown: RunsTable) -> None:
     assert shown.tick()
-    monkeypatch.setattr("workbench.widgets.kernel.followed.UNSEEN_S", 0.0)
+    shown._onlookers._seen_at -= 61.0
     assert not shown.tick()
-    monkeypatch.undo()
-    shown.view._view_count = 1
+    shown.table._handle_custom_msg({"type": "seen"}, [])
     assert shown.tick()
 
 

@@ -3,14 +3,12 @@
 // A page says hello and gets everything, it alone; messages are numbered, and a page that missed one says hello again.
 import { arranged } from "./arrangement.js";
 import { Card } from "./card.js";
+import { Contact } from "./contact.js";
 import { showAt, valueAt } from "./crosshair.js";
 import { element } from "./elements.js";
 import { Pacer } from "./pacing.js";
 import { look, watchTheme } from "./theme.js";
 import { unpack } from "./tables.js";
-
-const PULL_AFTER_MS = 4000; // of silence, where the kernel wants to be asked; doubled while it does not answer
-const LONGEST_PULL_MS = 60000;
 
 /** @typedef {{type: string, view: string | null, serial: number, whole: boolean, order: string[],
  *   figures: Record<string, import("./card.js").Figure>,
@@ -39,8 +37,7 @@ class Charts {
     el.append(this.box);
     this.width = 0;
     this.look = look(this.grid);
-    this.heard = performance.now();
-    this.patience = PULL_AFTER_MS;
+    this.contact = new Contact(model, this.id, () => this.mark(true)); // whoever runs the cell again gets another view
     this.watch();
   }
 
@@ -63,7 +60,7 @@ class Charts {
     this.box.addEventListener("pointermove", point);
     this.box.addEventListener("pointerleave", leave);
     const stopTheme = watchTheme(() => this.restyle());
-    const timer = setInterval(() => this.pull(), 1000);
+    const timer = setInterval(() => this.ask(), 1000);
     this.model.on("msg:custom", receive);
     document.addEventListener("visibilitychange", wake);
     this.stop = () => {
@@ -77,14 +74,13 @@ class Charts {
 
   hello() {
     this.serial = -1;
-    this.tell({ type: "hello", view: this.id });
+    this.contact.tell({ type: "hello", view: this.id });
   }
 
   /** @param {Message} message @param {DataView[]} buffers */
   receive(message, buffers) {
     if (message.type !== "show" || (message.view && message.view !== this.id)) return;
-    this.heard = performance.now();
-    this.patience = PULL_AFTER_MS;
+    this.contact.hear();
     this.mark(false);
     if (!message.whole && this.serial < 0) return; // hello was said: everything is on its way
     if (!message.whole && message.serial === this.serial) return; // an answer: nothing is new
@@ -232,22 +228,9 @@ class Charts {
     this.drawAll();
   }
 
-  /** Where messages arrive only as answers (Colab), ask. */
-  pull() {
-    const shown = !document.hidden && this.grid.isConnected && this.grid.offsetParent !== null;
-    if (!this.model.get("pulls") || !shown || performance.now() - this.heard < this.patience) return;
-    this.patience = Math.min(2 * this.patience, LONGEST_PULL_MS);
-    this.tell({ type: "pull", view: this.id, serial: this.serial });
-  }
-
-  /** @param {object} content */
-  tell(content) {
-    try {
-      this.model.send(content);
-    } catch { // the kernel restarts or has gone; whoever runs the cell again gets another view
-      this.patience = LONGEST_PULL_MS;
-      this.mark(true);
-    }
+  /** While the kernel follows something for whoever looks: say that somebody does, and ask where nothing came. */
+  ask() {
+    if (this.model.get("pulls") && this.grid.offsetParent !== null) this.contact.ask(false, { serial: this.serial });
   }
 
   /** Tell the view around the charts whether its kernel has gone (panel.css, charts.css). @param {boolean} lost */

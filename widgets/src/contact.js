@@ -1,6 +1,7 @@
 // What a view that follows something says to the kernel: that somebody looks, and a question where nothing came.
 
-const SILENCE_S = 4; // without news, it asks
+const SILENCE_S = 4; // without news, it asks; doubled while no answer comes
+const LONGEST_SILENCE_S = 60;
 const HEARD_S = 10; // how often it says that it is looked at
 const GONE = "This page's kernel has gone, and the view stands still. Run the cell again.";
 
@@ -15,6 +16,7 @@ export class Contact {
     this.view = view;
     this.lost = lost;
     this.heard = this.told = performance.now(); // from the kernel, and to it
+    this.patience = SILENCE_S;
   }
 
   /** Whether it could be sent: a kernel that restarts or has gone takes nothing. @param {object} content */
@@ -31,18 +33,21 @@ export class Contact {
   /** News have come. */
   hear() {
     this.heard = performance.now();
+    this.patience = SILENCE_S;
   }
 
   /**
    * Called once a second: asks for news where none came, and says now and then that somebody looks.
    * @param {boolean} over  whether no news are to be expected, until a run goes on
+   * @param {object} [more]  of the question
    */
-  ask(over) {
+  ask(over, more = {}) {
     if (document.hidden) return;
     const now = performance.now();
-    if (!over && now - this.heard > SILENCE_S * 1000) {
+    if (!over && now - this.heard > this.patience * 1000) {
       this.heard = now;
-      this.tell({ type: "pull", view: this.view });
+      this.patience = Math.min(2 * this.patience, LONGEST_SILENCE_S);
+      this.tell({ type: "pull", view: this.view, ...more });
     } else if (now - this.told > HEARD_S * 1000) {
       this.told = now;
       this.tell({ type: "seen" });

@@ -1,6 +1,7 @@
 // A table whose rows stay where a person's eyes, pointer and keyboard are while their cells change.
 // workbench/widgets/views/table.py sends {type: "rows"} with what changed; hello and pull ask it for everything.
 import { setCell, setNote, setText } from "./cells.js";
+import { Contact } from "./contact.js";
 import { element } from "./elements.js";
 import { cellText, nextSort, ordered, question, unmoved } from "./rows.js";
 
@@ -18,7 +19,6 @@ import { cellText, nextSort, ordered, question, unmoved } from "./rows.js";
  *            buttons: Map<string, HTMLButtonElement>, note: HTMLTableRowElement, asking: HTMLElement | null}} Drawn */
 
 const TICK_MS = 1000;
-const SILENT_MS = 4000;  // after it a view asks: some front ends deliver nothing that a thread sends
 const UNANSWERED_MS = 8000;
 const UNANSWERED = "The kernel has not answered: it is busy, or was restarted. Then run this cell again.";
 let tables = 0;
@@ -39,7 +39,7 @@ class TableView {
     this.sort = null;
     this.pointed = false;  // a pointer is over the rows, so they stay in their places
     this.clock = 0;  // how far the kernel's clock is ahead of this one, in s
-    this.heardAt = Date.now();
+    this.contact = new Contact(model, this.id, (text) => this.say({ text, bad: true }));
     /** @type {number | null} */
     this.askedAt = null;  // when a person asked for something that has not been answered
     this.said = { text: "", bad: false };
@@ -59,7 +59,7 @@ class TableView {
     const timer = setInterval(() => this.tick(), TICK_MS);
     this.model.on("msg:custom", heard);
     this.model.on("change:selected", selected);
-    this.tell({ type: "hello" });
+    this.contact.tell({ type: "hello" });
     return () => {
       clearInterval(timer);
       this.model.off("msg:custom", heard);
@@ -73,7 +73,7 @@ class TableView {
   hear(told) {
     if (told.type !== "rows") return;
     this.clock = told.now - Date.now() / 1000;
-    this.heardAt = Date.now();
+    this.contact.hear();
     this.askedAt = null;
     if (told.all) this.rows.clear();
     for (const row of told.rows) this.rows.set(row.key, row);
@@ -82,7 +82,7 @@ class TableView {
     for (const key of this.rows.keys()) if (!told.keys.includes(key)) this.rows.delete(key);
     this.said = told.said;
     this.draw();
-    if (missed) this.tell({ type: "hello" });
+    if (missed) this.contact.tell({ type: "hello" });
   }
 
   tick() {
@@ -92,11 +92,7 @@ class TableView {
         if (kind === "ago" && cell) setText(cell, cellText(this.rows.get(key)?.[name], kind, this.now()));
       }
     }
-    const seen = document.visibilityState === "visible" && this.root.offsetParent !== null;
-    if (this.shape.pulls && seen && Date.now() - this.heardAt > SILENT_MS) {
-      this.heardAt = Date.now();
-      this.tell({ type: "pull" });
-    }
+    if (this.shape.pulls && this.root.offsetParent !== null) this.contact.ask(false);
     if (this.askedAt !== null && Date.now() - this.askedAt > UNANSWERED_MS) {
       this.askedAt = null;
       this.say({ text: UNANSWERED, bad: true });
@@ -107,19 +103,10 @@ class TableView {
     return Date.now() / 1000 + this.clock;
   }
 
-  /** @param {object} content */
-  tell(content) {
-    try {
-      this.model.send(content);
-    } catch (error) {
-      this.say({ text: `The kernel cannot be reached (${error}). Run this cell again.`, bad: true });
-    }
-  }
-
   /** @param {Row} row @param {Action} action */
   ask(row, action) {
     this.askedAt = Date.now();
-    this.tell({ type: "action", key: row.key, action: action.name });
+    this.contact.tell({ type: "action", key: row.key, action: action.name });
   }
 
   // --- what is on the screen ---
@@ -282,7 +269,7 @@ class TableView {
 
   /** @param {string} key */
   select(key) {
-    this.tell({ type: "select", key });
+    this.contact.tell({ type: "select", key });
   }
 
   showSelected() {

@@ -5,8 +5,8 @@ import { model, place } from "./page.js";
 const { default: charts } = await import("../src/charts.js");
 
 /** A page of charts over a Vega that counts: what was embedded and finalized, and what each view was given.
- * @param {import("node:test").TestContext} t */
-async function page(t) {
+ * @param {import("node:test").TestContext} t @param {boolean} [pulls] */
+async function page(t, pulls = false) {
   const seen = { embedded: 0, finalized: 0, changed: /** @type {string[]} */ ([]), broken: false };
   const changeset = () => ({ remove: () => ({ insert: (/** @type {any} */ rows) => rows }) });
   const view = {
@@ -18,7 +18,7 @@ async function page(t) {
     seen.embedded += 1;
     return { view, finalize: () => { seen.finalized += 1; } };
   };
-  const shown = model({ label: "Charts", lib: "", pulls: false }), el = place();
+  const shown = model({ label: "Charts", lib: "", pulls }), el = place();
   const close = await charts.render({
     model: shown, el: /** @type {any} */ (el), host: { getWidget: async () => ({ exports: { vega: async () => ({ embed, changeset }) } }) },
   });
@@ -49,6 +49,29 @@ test("a page says who it is and takes no answer to another", async (t) => {
   shown.tell(whole({ view }));
   await drawn();
   assert.equal(seen.embedded, 1);
+});
+
+test("a page that is looked at says so now and then, and asks ever more rarely where nothing comes", async (t) => {
+  let now = 0;
+  t.mock.method(performance, "now", () => now);
+  t.mock.timers.enable({ apis: ["setInterval"] });
+  const { shown, el } = await page(t, true);
+  const wait = (/** @type {number} */ seconds) => {
+    for (let at = 0; at < seconds; at += 1) {
+      now += 1000;
+      t.mock.timers.tick(1000);
+    }
+    return shown.said.splice(0).map((/** @type {any} */ content) => content.type);
+  };
+  wait(0);
+  assert.deepEqual(wait(33), ["pull", "seen", "pull", "seen", "pull", "seen"]);
+  shown.tell(whole());
+  assert.deepEqual(wait(5), ["pull"]);
+  const [grid] = el.children[0].children;
+  grid.offsetParent = null;
+  assert.deepEqual(wait(60), [], "it is not on the screen");
+  grid.offsetParent = grid;
+  assert.deepEqual(wait(1), ["pull"]);
 });
 
 test("everything once more redraws only what has changed", async (t) => {

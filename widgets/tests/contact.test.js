@@ -17,6 +17,21 @@ test("what is over is looked at still, and not asked for news", () => {
   assert.deepEqual(sent.slice(1), [{ type: "pull", view: "a" }]);
 });
 
+test("a question that is not answered is asked again after twice the time", () => {
+  const sent = /** @type {any[]} */ ([]);
+  const contact = new Contact({ send: content => sent.push(content) }, "a", () => assert.fail("it was sent"));
+  const silent = (/** @type {number} */ seconds) => {
+    [contact.heard, contact.told] = [performance.now() - seconds * 1000, performance.now()];
+    contact.ask(false, { serial: 3 });
+    return sent.splice(0);
+  };
+  assert.deepEqual(silent(5), [{ type: "pull", view: "a", serial: 3 }]);
+  assert.deepEqual(silent(5), []);
+  assert.equal(silent(9).length, 1);
+  contact.hear();
+  assert.equal(silent(5).length, 1);
+});
+
 test("a task that fails is said, and the next ones follow in their order", async () => {
   const said = /** @type {string[]} */ ([]), done = /** @type {number[]} */ ([]);
   const queue = new Queue(text => said.push(text));

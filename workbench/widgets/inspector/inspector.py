@@ -39,6 +39,7 @@ from workbench.widgets.inspector.time_machine import TimeMachine
 from workbench.widgets.kernel import closing
 from workbench.widgets.kernel.followed import FollowedView
 from workbench.widgets.kernel.message_line import message_line
+from workbench.widgets.kernel.onlookers import Onlookers
 from workbench.widgets.kernel.refresher import Actions, carry_out
 from workbench.widgets.kernel.saved_view import Shown
 from workbench.widgets.views.table import RowTable
@@ -108,7 +109,7 @@ class CheckpointInspector(FollowedView):
             _heading("Difference to the second checkpoint, by layer"), _scrolling(self.differences, "380px"),
         ])  # fmt: skip
         self.view.add_class("workbench-inspector")
-        self._count_views()
+        self._onlookers = Onlookers(self.table, self.charts, wake=self._follow)
 
     def _task_forms(self) -> dict[str, TaskForm]:
         seed, steps = partial(whole, "seed", 0, 0, 2**31 - 1), partial(whole, "steps at most", MAX_STEPS, 1, 10_000_000)
@@ -368,7 +369,7 @@ class CheckpointInspector(FollowedView):
 
     def _ipython_display_(self) -> None:
         self._outputs.append(Shown(self.view, self.still()))
-        self._follow()
+        self._onlookers.expect()
 
     def __repr__(self) -> str:
         return f"<CheckpointInspector of {self._owner.name}>"

@@ -68,15 +68,13 @@ class PanelView:
         style = ipywidgets.HTML(f"<style>{assets.text('panel.css')}</style>", layout={"display": "none"})
         steering = [self.buttons.view, self.controls["actors"].view]
         self._steering = ipywidgets.HBox(steering, layout={"flex_flow": "row wrap"}).add_class("workbench-steering")
-        box = ipywidgets.VBox([
+        return ipywidgets.VBox([
             style, self.gone, self.headline, self.banner.view, self.progress, self.facts, self._steering,
             self.advice.view, self.next_steps.view, self.notes.box, self.axis, self.charts,
             _section("hyperparameters", "Live hyperparameters", self.grid.view),
             _section("actors", "Actors", self.actor_table.view),
             _section("history", "History of changes", self.changes.view),
         ]).add_class("workbench-panel")
-        box._view_count = 0  # a number makes front ends count their views
-        return box
 
     def show(self, now: Snapshot) -> int:
         """Update everything but the charts; returns the id of the newest event."""

@@ -30,8 +30,6 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from IPython import get_ipython
-
 from workbench.config import RunConfig
 from workbench.errors import RunNotFound
 from workbench.metrics import History
@@ -40,6 +38,7 @@ from workbench.rundir import RunDirectory
 from workbench.running.connection import stored_status
 from workbench.widgets.charts import static_render
 from workbench.widgets.kernel import closing
+from workbench.widgets.kernel.onlookers import Onlookers
 from workbench.widgets.kernel.refresher import REFRESHER
 from workbench.widgets.kernel.saved_view import Bundle, Shown, reference
 from workbench.widgets.panel import dashboard
@@ -54,7 +53,6 @@ DRAW_PERIOD_S = 1.0  # the learner measures once a second
 FIRST_PICTURE_AFTER_S = 4.0  # by then, the page of a new panel has its charts
 PICTURE_PERIOD_S = 300.0  # the highest age of the picture in a notebook that is saved meanwhile
 END_PERIOD_S = 3.0  # between two checks whether the run has ended
-LOADING_S = 30.0  # for a page to report that it shows a new panel
 PLACES = 4  # only the newest get new pictures: where a cell was run again, earlier places are gone
 
 
@@ -85,13 +83,11 @@ class RunPanel:
         self._places: deque[Shown] = deque(maxlen=PLACES)  # where the panel was displayed by itself
         self._picture: Bundle | None = None  # replaces the live output
         self._resting = self.closed = False
-        self._counts_views = False  # whether a front end has reported its number of views
         self._error = ""
         self._config_json: dict[str, Any] = {}  # the configuration in run.json that `_config` was read from
         self._drawn_version: tuple[Any, ...] = ()
         self._saved_version: tuple[Any, ...] = ()
-        self._refreshed_at = self._displayed_at = self._saved_at = -PICTURE_PERIOD_S
-        self._displayed_in: int | None = None
+        self._refreshed_at = self._saved_at = -PICTURE_PERIOD_S
         self._draw_task = _PeriodicTask(lambda: self._step(self._draw_if_new), DRAW_PERIOD_S)
         self._picture_task = _PeriodicTask(lambda: self._step(self._save_picture_if_new), PICTURE_PERIOD_S)
         self._end_task = _PeriodicTask(self._check_end, END_PERIOD_S)
@@ -100,7 +96,7 @@ class RunPanel:
             self._directory.name, self._read_config(), self._history, callbacks=commands, run=run,
             on_pull=self._on_pull)
         self.view, self.controls, self.buttons = self.parts.box, self.parts.controls, self.parts.buttons.all
-        self.view.observe(self._on_view_count, names="_view_count")
+        self._onlookers = Onlookers(self.parts.charts, wake=self._start_tasks)
         self.refresh(draw=True)
 
     def refresh(self, *, draw: bool = False) -> Snapshot:
@@ -152,7 +148,7 @@ class RunPanel:
                 place.freeze(picture, below=self._below())
                 self._start_tasks()  # only the check for the end goes on
             elif not self.closed:
-                self._expect_view()
+                self._onlookers.expect()
                 self._save_first_picture()
 
     # Following the run
@@ -169,9 +165,9 @@ class RunPanel:
         return status.frames, status.updates, status.episodes, self._newest_event, status.state, axis
 
     def _step(self, action: Callable[[], None]) -> bool:
-        """Run an action if a front end shows the panel; returns whether to run it again."""
+        """Run an action if a page shows the panel; returns whether to run it again."""
         with self._lock:
-            if self.closed or self._still or not self._visible():
+            if self.closed or self._still or not self._onlookers.present:
                 return False
             try:
                 action()
@@ -227,27 +223,11 @@ class RunPanel:
             self._error = message
             self.parts.notes.say(message, bad=True)
 
-    # Visibility, and the end of the run
-
-    def _visible(self) -> bool:
-        """Whether a front end shows the panel, or may do so without having reported it yet."""
-        if self._counts_views:
-            return bool(self.view._view_count)
-        its_cell_runs = self._displayed_in is not None and self._displayed_in == _executing()
-        return its_cell_runs or time.monotonic() - self._displayed_at < LOADING_S
-
-    def _expect_view(self) -> None:
-        """Wait for a page to confirm the display; some front ends confirm it only after the cell ends."""
-        self._counts_views = bool(self.view._view_count)
-        self._displayed_at, self._displayed_in = time.monotonic(), _executing()
-        self._start_tasks()
-
-    def _on_view_count(self, change: dict[str, Any]) -> None:
-        self._counts_views = True
-        if change["new"] and not self.closed:
-            self._start_tasks()
+    # The end of the run
 
     def _start_tasks(self) -> None:
+        if self.closed:
+            return
         REFRESHER.add(self)
         for task in (self._draw_task, self._picture_task, self._end_task):
             REFRESHER.add(task, period_s=task.period_s)
@@ -296,7 +276,7 @@ class RunPanel:
         self._picture, self._resting = None, False
         for place in self._places:
             place.revive(picture)
-        self._expect_view()
+        self._onlookers.expect()
 
     def _on_pull(self) -> None:
         """A page has received nothing for seconds: nothing was new, or (Colab) only answers reach the page."""
@@ -312,8 +292,3 @@ class RunPanel:
         if only_answers:
             for widget in self.parts.widgets():
                 widget.send_state()
-
-
-def _executing() -> int | None:
-    """The number of the cell that runs, or runs next; None outside IPython."""
-    return getattr(get_ipython(), "execution_count", None)  # type: ignore[no-untyped-call, unused-ignore]

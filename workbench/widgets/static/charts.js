@@ -310,6 +310,58 @@ function sized(spec, width) {
   return { ...spec, width, height: heightOf(spec), autosize: { type: "fit", contains: "padding" }, padding: 2 };
 }
 
+// src/contact.js
+var SILENCE_S = 4;
+var LONGEST_SILENCE_S = 60;
+var HEARD_S = 10;
+var GONE = "This page's kernel has gone, and the view stands still. Run the cell again.";
+var Contact = class {
+  /**
+   * @param {{send(content: object): void}} model
+   * @param {string} view
+   * @param {(text: string) => void} lost  shows why nothing moves
+   */
+  constructor(model, view, lost) {
+    this.model = model;
+    this.view = view;
+    this.lost = lost;
+    this.heard = this.told = performance.now();
+    this.patience = SILENCE_S;
+  }
+  /** Whether it could be sent: a kernel that restarts or has gone takes nothing. @param {object} content */
+  tell(content) {
+    try {
+      this.model.send(content);
+      return true;
+    } catch {
+      this.lost(GONE);
+      return false;
+    }
+  }
+  /** News have come. */
+  hear() {
+    this.heard = performance.now();
+    this.patience = SILENCE_S;
+  }
+  /**
+   * Called once a second: asks for news where none came, and says now and then that somebody looks.
+   * @param {boolean} over  whether no news are to be expected, until a run goes on
+   * @param {object} [more]  of the question
+   */
+  ask(over, more = {}) {
+    if (document.hidden) return;
+    const now = performance.now();
+    if (!over && now - this.heard > this.patience * 1e3) {
+      this.heard = now;
+      this.patience = Math.min(2 * this.patience, LONGEST_SILENCE_S);
+      this.tell({ type: "pull", view: this.view, ...more });
+    } else if (now - this.told > HEARD_S * 1e3) {
+      this.told = now;
+      this.tell({ type: "seen" });
+    }
+  }
+};
+
 // src/crosshair.js
 function valueAt(card, clientX) {
   const view = card.drawn?.view, plot = card.plotted();
@@ -389,8 +441,6 @@ var Pacer = class {
 };
 
 // src/charts.js
-var PULL_AFTER_MS = 4e3;
-var LONGEST_PULL_MS = 6e4;
 var Charts = class {
   /** @param {any} model @param {HTMLElement} el @param {import("./card.js").Vega} vega */
   constructor(model, el, vega) {
@@ -409,8 +459,7 @@ var Charts = class {
     el.append(this.box);
     this.width = 0;
     this.look = look(this.grid);
-    this.heard = performance.now();
-    this.patience = PULL_AFTER_MS;
+    this.contact = new Contact(model, this.id, () => this.mark(true));
     this.watch();
   }
   watch() {
@@ -431,7 +480,7 @@ var Charts = class {
     this.box.addEventListener("pointermove", point);
     this.box.addEventListener("pointerleave", leave);
     const stopTheme = watchTheme(() => this.restyle());
-    const timer = setInterval(() => this.pull(), 1e3);
+    const timer = setInterval(() => this.ask(), 1e3);
     this.model.on("msg:custom", receive);
     document.addEventListener("visibilitychange", wake);
     this.stop = () => {
@@ -444,13 +493,12 @@ var Charts = class {
   }
   hello() {
     this.serial = -1;
-    this.tell({ type: "hello", view: this.id });
+    this.contact.tell({ type: "hello", view: this.id });
   }
   /** @param {Message} message @param {DataView[]} buffers */
   receive(message, buffers) {
     if (message.type !== "show" || message.view && message.view !== this.id) return;
-    this.heard = performance.now();
-    this.patience = PULL_AFTER_MS;
+    this.contact.hear();
     this.mark(false);
     if (!message.whole && this.serial < 0) return;
     if (!message.whole && message.serial === this.serial) return;
@@ -600,21 +648,9 @@ var Charts = class {
     for (const card of this.cards.values()) card.clear();
     this.drawAll();
   }
-  /** Where messages arrive only as answers (Colab), ask. */
-  pull() {
-    const shown = !document.hidden && this.grid.isConnected && this.grid.offsetParent !== null;
-    if (!this.model.get("pulls") || !shown || performance.now() - this.heard < this.patience) return;
-    this.patience = Math.min(2 * this.patience, LONGEST_PULL_MS);
-    this.tell({ type: "pull", view: this.id, serial: this.serial });
-  }
-  /** @param {object} content */
-  tell(content) {
-    try {
-      this.model.send(content);
-    } catch {
-      this.patience = LONGEST_PULL_MS;
-      this.mark(true);
-    }
+  /** While the kernel follows something for whoever looks: say that somebody does, and ask where nothing came. */
+  ask() {
+    if (this.model.get("pulls") && this.grid.offsetParent !== null) this.contact.ask(false, { serial: this.serial });
   }
   /** Tell the view around the charts whether its kernel has gone (panel.css, charts.css). @param {boolean} lost */
   mark(lost) {

@@ -178,9 +178,60 @@ function drawing(name, attributes, ...children) {
   return drawn;
 }
 
+// src/contact.js
+var SILENCE_S = 4;
+var LONGEST_SILENCE_S = 60;
+var HEARD_S = 10;
+var GONE = "This page's kernel has gone, and the view stands still. Run the cell again.";
+var Contact = class {
+  /**
+   * @param {{send(content: object): void}} model
+   * @param {string} view
+   * @param {(text: string) => void} lost  shows why nothing moves
+   */
+  constructor(model, view, lost) {
+    this.model = model;
+    this.view = view;
+    this.lost = lost;
+    this.heard = this.told = performance.now();
+    this.patience = SILENCE_S;
+  }
+  /** Whether it could be sent: a kernel that restarts or has gone takes nothing. @param {object} content */
+  tell(content) {
+    try {
+      this.model.send(content);
+      return true;
+    } catch {
+      this.lost(GONE);
+      return false;
+    }
+  }
+  /** News have come. */
+  hear() {
+    this.heard = performance.now();
+    this.patience = SILENCE_S;
+  }
+  /**
+   * Called once a second: asks for news where none came, and says now and then that somebody looks.
+   * @param {boolean} over  whether no news are to be expected, until a run goes on
+   * @param {object} [more]  of the question
+   */
+  ask(over, more = {}) {
+    if (document.hidden) return;
+    const now = performance.now();
+    if (!over && now - this.heard > this.patience * 1e3) {
+      this.heard = now;
+      this.patience = Math.min(2 * this.patience, LONGEST_SILENCE_S);
+      this.tell({ type: "pull", view: this.view, ...more });
+    } else if (now - this.told > HEARD_S * 1e3) {
+      this.told = now;
+      this.tell({ type: "seen" });
+    }
+  }
+};
+
 // src/table.js
 var TICK_MS = 1e3;
-var SILENT_MS = 4e3;
 var UNANSWERED_MS = 8e3;
 var UNANSWERED = "The kernel has not answered: it is busy, or was restarted. Then run this cell again.";
 var tables = 0;
@@ -197,7 +248,7 @@ var TableView = class {
     this.sort = null;
     this.pointed = false;
     this.clock = 0;
-    this.heardAt = Date.now();
+    this.contact = new Contact(model, this.id, (text) => this.say({ text, bad: true }));
     this.askedAt = null;
     this.said = { text: "", bad: false };
     this.headers = new Map(this.shape.columns.map((column) => [column.name, this.header(column)]));
@@ -215,7 +266,7 @@ var TableView = class {
     const timer = setInterval(() => this.tick(), TICK_MS);
     this.model.on("msg:custom", heard);
     this.model.on("change:selected", selected);
-    this.tell({ type: "hello" });
+    this.contact.tell({ type: "hello" });
     return () => {
       clearInterval(timer);
       this.model.off("msg:custom", heard);
@@ -227,7 +278,7 @@ var TableView = class {
   hear(told) {
     if (told.type !== "rows") return;
     this.clock = told.now - Date.now() / 1e3;
-    this.heardAt = Date.now();
+    this.contact.hear();
     this.askedAt = null;
     if (told.all) this.rows.clear();
     for (const row of told.rows) this.rows.set(row.key, row);
@@ -236,7 +287,7 @@ var TableView = class {
     for (const key of this.rows.keys()) if (!told.keys.includes(key)) this.rows.delete(key);
     this.said = told.said;
     this.draw();
-    if (missed) this.tell({ type: "hello" });
+    if (missed) this.contact.tell({ type: "hello" });
   }
   tick() {
     for (const [key, { cells }] of this.drawn) {
@@ -245,11 +296,7 @@ var TableView = class {
         if (kind === "ago" && cell) setText(cell, cellText(this.rows.get(key)?.[name], kind, this.now()));
       }
     }
-    const seen = document.visibilityState === "visible" && this.root.offsetParent !== null;
-    if (this.shape.pulls && seen && Date.now() - this.heardAt > SILENT_MS) {
-      this.heardAt = Date.now();
-      this.tell({ type: "pull" });
-    }
+    if (this.shape.pulls && this.root.offsetParent !== null) this.contact.ask(false);
     if (this.askedAt !== null && Date.now() - this.askedAt > UNANSWERED_MS) {
       this.askedAt = null;
       this.say({ text: UNANSWERED, bad: true });
@@ -258,18 +305,10 @@ var TableView = class {
   now() {
     return Date.now() / 1e3 + this.clock;
   }
-  /** @param {object} content */
-  tell(content) {
-    try {
-      this.model.send(content);
-    } catch (error) {
-      this.say({ text: `The kernel cannot be reached (${error}). Run this cell again.`, bad: true });
-    }
-  }
   /** @param {Row} row @param {Action} action */
   ask(row, action) {
     this.askedAt = Date.now();
-    this.tell({ type: "action", key: row.key, action: action.name });
+    this.contact.tell({ type: "action", key: row.key, action: action.name });
   }
   // --- what is on the screen ---
   scroller() {
@@ -442,7 +481,7 @@ var TableView = class {
   }
   /** @param {string} key */
   select(key) {
-    this.tell({ type: "select", key });
+    this.contact.tell({ type: "select", key });
   }
   showSelected() {
     if (!this.shape.selectable) return;

@@ -48,6 +48,7 @@ function inflated(packed) {
 
 // src/contact.js
 var SILENCE_S = 4;
+var LONGEST_SILENCE_S = 60;
 var HEARD_S = 10;
 var GONE = "This page's kernel has gone, and the view stands still. Run the cell again.";
 var Contact = class {
@@ -61,6 +62,7 @@ var Contact = class {
     this.view = view;
     this.lost = lost;
     this.heard = this.told = performance.now();
+    this.patience = SILENCE_S;
   }
   /** Whether it could be sent: a kernel that restarts or has gone takes nothing. @param {object} content */
   tell(content) {
@@ -75,17 +77,20 @@ var Contact = class {
   /** News have come. */
   hear() {
     this.heard = performance.now();
+    this.patience = SILENCE_S;
   }
   /**
    * Called once a second: asks for news where none came, and says now and then that somebody looks.
    * @param {boolean} over  whether no news are to be expected, until a run goes on
+   * @param {object} [more]  of the question
    */
-  ask(over) {
+  ask(over, more = {}) {
     if (document.hidden) return;
     const now = performance.now();
-    if (!over && now - this.heard > SILENCE_S * 1e3) {
+    if (!over && now - this.heard > this.patience * 1e3) {
       this.heard = now;
-      this.tell({ type: "pull", view: this.view });
+      this.patience = Math.min(2 * this.patience, LONGEST_SILENCE_S);
+      this.tell({ type: "pull", view: this.view, ...more });
     } else if (now - this.told > HEARD_S * 1e3) {
       this.told = now;
       this.tell({ type: "seen" });

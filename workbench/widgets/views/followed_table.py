@@ -14,6 +14,7 @@ from workbench import rundir
 from workbench.rundir import RunDirectory
 from workbench.running.handle import Run
 from workbench.widgets.kernel.followed import FollowedView
+from workbench.widgets.kernel.onlookers import Onlookers
 from workbench.widgets.panel.panel import RunPanel
 from workbench.widgets.views.table import RowTable
 
@@ -41,7 +42,7 @@ class FollowedTable(FollowedView):
     def _lay_out(self, name: str, parts: Sequence[Any]) -> None:
         """Make `view` of the parts, with the place of the panel below, and read the first rows."""
         self.view = ipywidgets.VBox([*parts, self._place]).add_class(name)
-        self._count_views()
+        self._onlookers = Onlookers(*parts, wake=self._follow)
         self.refresh()
 
     @abstractmethod

@@ -73,7 +73,7 @@ class RunsTable(FollowedTable):
 
     def _ipython_display_(self) -> None:
         Shown(self.view, dict(self._static))
-        self._follow()
+        self._onlookers.expect()
 
     def _row(self, row: Row) -> Row:
         if row["state"] == "damaged":

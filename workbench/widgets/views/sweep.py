@@ -99,7 +99,7 @@ class SweepView(FollowedTable):
 
     def _ipython_display_(self) -> None:
         self._output = Shown(self.view, self.still())
-        self._follow()
+        self._onlookers.expect()
 
     # --- reading ------------------------------------------------------------------------------------------------
 
