@@ -137,18 +137,42 @@ def test_where_the_cursor_rests_a_checkpoint_is_chosen_with_its_film(
         moved: list[Any] = []
         monkeypatch.setattr(curve, "send", lambda content, buffers=None: moved.append(content))
         recorded_film(first)
-        curve._received(curve, {"type": "at", "view": "v", "checkpoint": first.path.name}, [])
+        curve._received(curve, {"type": "at", "view": "v", "checkpoint": first.path.name, "frames": 7}, [])
         eventually(lambda: "Film of this checkpoint: return" in film.strip.value, what="its film")
-        assert shown.chosen.value == first.path.name and moved == [], "the cursor stays where the person left it"
+        assert shown.chosen.value == first.path.name
+        assert moved == [{"type": "at", "frames": 7, "by": "v"}], "the cursor stays where the person left it"
         film.button.click()
         (player,) = film.stage.children
         assert player.rollouts[0].path == film.rollout.path
         shown.choose(run.checkpoints[1].path.name)
-        assert moved == [{"type": "at", "frames": run.checkpoints[1].frames}]
+        assert moved[1:] == [{"type": "at", "frames": run.checkpoints[1].frames, "by": None}]
         eventually(lambda: "This checkpoint has no film yet; the nearest one is of" in film.strip.value, what="another")
         assert film.stage.children == (player,), "the same film goes on"
-        curve._received(curve, {"type": "at", "view": "v", "checkpoint": "gone"}, [])
+        curve._received(curve, {"type": "at", "view": "v", "checkpoint": "gone", "frames": 7}, [])
         assert shown.chosen.value == run.checkpoints[1].path.name
+    finally:
+        shown.close()
+
+
+def test_a_page_that_is_loaded_anew_has_its_cursor_at_the_chosen_checkpoint(
+    run: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shown = CheckpointInspector(run)
+    try:
+        curve, told = shown.time.curve, list[Any]()
+        monkeypatch.setattr(curve, "send", lambda content, buffers=None: told.append(content.get("at")))
+
+        def cursor() -> Any:
+            curve._received(curve, {"type": "hello", "view": "v"}, [])
+            return told[-1]
+
+        first, second, last = run.checkpoints
+        assert cursor() == last.frames
+        shown.chosen.value = first.path.name
+        assert cursor() == first.frames
+        curve._received(curve, {"type": "at", "view": "v", "checkpoint": second.path.name,
+                                "frames": second.frames + 1}, [])
+        assert cursor() == second.frames + 1
     finally:
         shown.close()
 

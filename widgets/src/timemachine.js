@@ -74,8 +74,8 @@ class TimeMachine {
       const { saved, fields, columns, y } = content;
       this.course = { saved, fields, y, curve: rows(columns, bytes(buffers[0])) };
       const [first, last] = this.ends;
-      if (!(this.at >= first && this.at <= last)) this.#go(saved.at(-1)?.frames ?? last, true);
-    } else if (content.type === "at") {
+      if (!(this.at >= first && this.at <= last)) this.#go(content.at ?? saved.at(-1)?.frames ?? last, true);
+    } else if (content.type === "at" && content.by !== this.id) {
       this.#go(content.frames, true);
     }
     this.draw();
@@ -99,7 +99,7 @@ class TimeMachine {
     else if (name !== this.told) {
       this.settling = window.setTimeout(() => {
         this.told = name;
-        this.#tell({ type: "at", view: this.id, checkpoint: name });
+        this.#tell({ type: "at", view: this.id, checkpoint: name, frames: this.at });
       }, SETTLE_MS);
     }
     this.draw();

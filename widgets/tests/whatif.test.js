@@ -144,13 +144,39 @@ test("a hyperparameter has the value that was in force, with what it was before"
   assert.deepEqual(valueAt(field, 300), { text: "0.0003", since: 300, changed: true, before: "0.001" });
 });
 
-test("arrows move the cursor by checkpoint, the kernel hears where it rests, and a screen reader what is there", async () => {
-  const made = model({ label: "Time machine of pong" }), el = place();
-  const close = machine.render({ model: made, el: /** @type {any} */ (el) });
+/** What the kernel tells of a run. @param {object} [more] @returns {[object, ArrayBuffer[]]} */
+function course(more = {}) {
   const frames = new Float64Array([100, 400, 1, 9, 5, 60]); // frames, value, time_s
   const columns = ["frames", "value", "time_s"].map((name, at) => ({ name, dtype: "float64", shape: [2], offset: 16 * at }));
   const fields = [{ name: "learning_rate", help: "", values: [[0, "0.001"], [300, "0.0003"]] }];
-  made.tell({ type: "course", saved: SAVED, fields, columns, y: "mean return" }, [frames.buffer]);
+  return [{ type: "course", saved: SAVED, fields, columns, y: "mean return", ...more }, [frames.buffer]];
+}
+
+test("a page that is loaded anew has its cursor where it was, and follows that of another page", async () => {
+  const made = model({ label: "Time machine of pong" }), el = place();
+  const close = machine.render({ model: made, el: /** @type {any} */ (el) });
+  const [{ view }] = made.said;
+  const [slider] = el.all("wb-time");
+  const rests = async (/** @type {string} */ name) => {
+    slider.dispatchEvent(Object.assign(new Event("keydown"), { key: name }));
+    await new Promise(resolve => setTimeout(resolve, 350));
+    const { type, checkpoint, frames } = made.said.at(-1);
+    return [type, checkpoint, frames];
+  };
+  made.tell(...course({ view, at: 250 }));
+  assert.deepEqual(await rests("ArrowRight"), ["at", "c", 400]);
+  made.tell({ type: "at", frames: 400, by: view });
+  made.tell({ type: "at", frames: 100, by: "another" });
+  assert.deepEqual(await rests("ArrowRight"), ["at", "b", 250]);
+  made.tell({ type: "at", frames: 100, by: view }); // of before: the person has gone on
+  assert.deepEqual(await rests("ArrowRight"), ["at", "c", 400]);
+  close();
+});
+
+test("arrows move the cursor by checkpoint, the kernel hears where it rests, and a screen reader what is there", async () => {
+  const made = model({ label: "Time machine of pong" }), el = place();
+  const close = machine.render({ model: made, el: /** @type {any} */ (el) });
+  made.tell(...course());
   const [slider] = el.all("wb-time");
   const key = (/** @type {string} */ name) => slider.dispatchEvent(Object.assign(new Event("keydown"), { key: name }));
   key("ArrowLeft");

@@ -163,7 +163,7 @@ class CheckpointInspector(FollowedView):
         finally:
             self._choosing = False
         if (self.chosen.value, self.other.value) != (first, second):
-            self._inspect()
+            self._go_and_inspect()
 
     def _draw(self) -> None:
         reader = MetricsReader(self._owner.directory.metrics)
@@ -193,12 +193,13 @@ class CheckpointInspector(FollowedView):
             if key is not None and key not in self._checkpoints:
                 raise UnknownName.among("checkpoint", key, self._checkpoints)
         self._select(name, other)
-        self.time.curve.go(self._checkpoints[name].frames)
+        self._go_and_inspect()
 
     def _moved(self, name: str) -> None:
         """The time machine's cursor came to rest at that checkpoint."""
         if name in self._checkpoints:
             self._select(name, None)
+            self._inspect()
 
     def _select(self, name: str, other: str | None) -> None:
         with self._lock:
@@ -208,17 +209,20 @@ class CheckpointInspector(FollowedView):
                 self.other.value = self.other.value if other is None else other
             finally:
                 self._choosing = False
-        self._inspect()
 
     def _picked(self, _: Any) -> None:
         if not self._choosing:
-            self._inspect()
-            if (first := self._pair()[0]) is not None:
-                self.time.curve.go(first.frames)
+            self._go_and_inspect()
 
     def _choose_layer(self, name: str) -> None:
         self._layer = name
         self._reading.submit(self._read_histogram, self._say_failed)
+
+    def _go_and_inspect(self) -> None:
+        """Shows the selected checkpoint, with the time machine's cursor at it."""
+        if (first := self._pair()[0]) is not None:
+            self.time.curve.go(first.frames)
+        self._inspect()
 
     def _inspect(self) -> None:
         """Shows the layers of the selected checkpoint, which a thread reads."""

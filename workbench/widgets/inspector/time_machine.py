@@ -54,6 +54,7 @@ class Curve(anywidget.AnyWidget):  # type: ignore[misc]  # anywidget is not type
         super().__init__(label=label)
         self.on_moved = on_moved
         self._course: tuple[dict[str, Any], list[bytes]] | None = None
+        self._at: int | None = None  # frames, of the cursor where it last came to rest
         self._lock = threading.Lock()
         self.on_msg(self._received)
 
@@ -62,6 +63,7 @@ class Curve(anywidget.AnyWidget):  # type: ignore[misc]  # anywidget is not type
         if content.get("type") == "hello":
             self._tell(content.get("view"))
         elif content.get("type") == "at" and content.get("checkpoint"):
+            self.go(content["frames"], by=content.get("view"))
             self.on_moved(str(content["checkpoint"]))
 
     def show(self, course: dict[str, Any], curve: Mapping[str, Any]) -> None:
@@ -74,14 +76,15 @@ class Curve(anywidget.AnyWidget):  # type: ignore[misc]  # anywidget is not type
         if now != before:
             self._tell()
 
-    def go(self, frames: int) -> None:
-        """Moves the cursor on all pages."""
-        self.send({"type": "at", "frames": frames})
+    def go(self, frames: int, *, by: str | None = None) -> None:
+        """Moves the cursor on all pages, but for the one `by` which it was moved."""
+        self._at = frames
+        self.send({"type": "at", "frames": frames, "by": by})
 
     def _tell(self, view: str | None = None) -> None:
         if self._course is not None:
             content, buffers = self._course
-            self.send({**content, "view": view}, buffers)
+            self.send({**content, "view": view, "at": self._at}, buffers)
 
 
 class CheckpointFilm:

@@ -239,8 +239,8 @@ var TimeMachine = class {
       const { saved, fields, columns, y } = content;
       this.course = { saved, fields, y, curve: rows(columns, bytes(buffers[0])) };
       const [first, last] = this.ends;
-      if (!(this.at >= first && this.at <= last)) this.#go(saved.at(-1)?.frames ?? last, true);
-    } else if (content.type === "at") {
+      if (!(this.at >= first && this.at <= last)) this.#go(content.at ?? saved.at(-1)?.frames ?? last, true);
+    } else if (content.type === "at" && content.by !== this.id) {
       this.#go(content.frames, true);
     }
     this.draw();
@@ -265,7 +265,7 @@ var TimeMachine = class {
     else if (name !== this.told) {
       this.settling = window.setTimeout(() => {
         this.told = name;
-        this.#tell({ type: "at", view: this.id, checkpoint: name });
+        this.#tell({ type: "at", view: this.id, checkpoint: name, frames: this.at });
       }, SETTLE_MS);
     }
     this.draw();
