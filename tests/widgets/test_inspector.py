@@ -287,6 +287,10 @@ def test_new_checkpoints_appear_by_themselves(home: Path) -> None:
     settled(shown)
     assert shown.chosen.value == f"{200:012d}" and column(shown.table.rows, "frames") == [200]
     shutil.rmtree(directory.path)
+    for asked in (shown.table, shown.charts):
+        shown.said.value, shown._stamp = "", ()
+        asked._handle_custom_msg({"type": "pull"}, [])
+        assert 'role="alert"' in shown.said.value
     assert shown.tick()
     assert 'role="alert"' in shown.said.value
     shown.close()

@@ -165,6 +165,11 @@ def test_a_table_that_cannot_be_refreshed_says_so(shown: RunsTable, monkeypatch:
     monkeypatch.setattr("workbench.rundir.listed", broken)
     assert shown.tick()
     assert shown.table.said == "The table could not be refreshed: the disk went away"
+    shown.table.say("")
+    sent: list[Any] = []
+    monkeypatch.setattr(shown.table, "send", lambda content, buffers=None: sent.append(content))
+    shown.table._handle_custom_msg({"type": "pull"}, [])
+    assert sent[-1]["all"] and "the disk went away" in sent[-1]["said"]["text"], "the page that asked gets its answer"
     monkeypatch.undo()
     assert shown.tick() and shown.table.said == ""
 

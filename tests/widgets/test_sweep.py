@@ -116,4 +116,9 @@ def test_what_can_be_done_with_a_sweep_depends_on_its_state_and_on_what_is_left(
 def test_a_sweep_that_is_gone_is_said_and_ends_nobodys_thread(sweep: Sweep) -> None:
     view = SweepView(sweep)
     (sweep.path / "sweep.json").unlink()
+    for asked in (view.table, view.charts):
+        view.table.say("")
+        asked._handle_custom_msg({"type": "pull"}, [])
+        assert view.table.said.startswith("The sweep could not be refreshed")
+    view.table.say("")
     assert view.tick() and view.table.said.startswith("The sweep could not be refreshed")

@@ -83,11 +83,11 @@ class CheckpointInspector(FollowedView):
 
     def _build(self) -> None:
         self.table = RowTable(figures.CHECKPOINTS, label=f"Checkpoints of {self._owner.name}", selectable=True,
-                              on_select=self.choose, on_pull=self.look, empty="no checkpoint yet")
+                              on_select=self.choose, on_pull=self._update, empty="no checkpoint yet")
         self.chosen = ipywidgets.Dropdown(description="Checkpoint", layout={"width": "320px"})
         self.other = ipywidgets.Dropdown(description="Compare to", layout={"width": "320px"})
         self.said = ipywidgets.HTML()
-        self.charts = LiveCharts(label=f"Checkpoints of {self._owner.name}", on_pull=self.look)
+        self.charts = LiveCharts(label=f"Checkpoints of {self._owner.name}", on_pull=self._update)
         self.layers = RowTable(figures.LAYERS, label="Layers", selectable=True, on_select=self._choose_layer)
         self.differences = RowTable(figures.DIFFERENCES, label="Differences by layer", selectable=True,
                                     on_select=self._choose_layer, empty="choose a second checkpoint")

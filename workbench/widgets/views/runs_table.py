@@ -56,7 +56,7 @@ class RunsTable(FollowedTable):
         self._static = static
         self._read: dict[RunDirectory, tuple[Any, Row]] = {}  # rows with their files' stamps
         self.table = RowTable(
-            COLUMNS, label="Runs", actions=ACTIONS, on_action=self._do, on_pull=self.refresh,
+            COLUMNS, label="Runs", actions=ACTIONS, on_action=self._do, on_pull=self._update,
             empty=f"no runs in {rundir.home() / 'runs'}",
         )
         self._lay_out("workbench-runs", [self.table])

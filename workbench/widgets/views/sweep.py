@@ -58,11 +58,11 @@ class SweepView(FollowedTable):
         self._actions = Actions()
         self._status: SweepStatus | None = None
         self._trials: list[Trial] = []
-        self.charts = LiveCharts(label=f"Charts of {sweep.name}", on_pull=self.refresh)
+        self.charts = LiveCharts(label=f"Charts of {sweep.name}", on_pull=self._update)
         fields = [Column(name, name, kind) for name, kind in _kinds(sweep)]
         self.table = RowTable(
             [*_BEFORE, *fields, Column("said", "note")], label=f"Trials of {sweep.name}", actions=ACTIONS,
-            on_action=self._do, on_pull=self.refresh, empty="no trial has begun yet",
+            on_action=self._do, on_pull=self._update, empty="no trial has begun yet",
         )  # fmt: skip
         self._head = ipywidgets.HTML()
         self._buttons = {name: self._button(name, title, call) for name, title, call in (
