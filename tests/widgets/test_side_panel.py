@@ -15,8 +15,11 @@ import pytest
 import workbench as wb
 from tests.browser.driver import Server
 from tests.conftest import CALM, eventually, processes_of
+from tests.widgets import recorded
 from workbench import rundir
 from workbench.errors import InvalidInput, RunAlive, RunNotFound
+from workbench.metrics import MetricsWriter
+from workbench.rundir import lock
 from workbench.running.handle import Run
 from workbench.widgets.side_panel.overview import SHARE, Overview
 
@@ -176,10 +179,19 @@ def test_a_look_takes_less_of_the_time_than_its_share(run: Run, overview: Overvi
 
 
 def test_news_of_a_run_are_its_collapses_since_the_run_began(run: Run, overview: Overview) -> None:
-    from workbench.metrics import MetricsWriter
-
     writer = MetricsWriter(run.directory.metrics)
     writer.event("collapse", "mean return 9, 98 % below its best of 500")
     writer.close()
     (event,) = row(overview, "listed")["events"]
-    assert event["kind"] == "collapse" and "98 %" in event["message"] and row(overview, "listed")["collapsed"]
+    assert event["kind"] == "collapse" and "98 %" in event["message"]
+
+
+def test_a_run_that_goes_on_from_before_its_best_is_collapsed_no_more(home: Path) -> None:
+    directory, overview = recorded.new("back"), Overview()
+    writer = MetricsWriter(directory.metrics)
+    writer.event("collapse", "mean return 9, 98 % below its best of 500")
+    writer.close()
+    with lock.held(lock.of_supervisor(directory), wait_s=1.0):
+        for collapsed in (True, False):  # the learner goes on with few episodes behind it: no event says so
+            recorded.tell(directory, best_mean=500.0, collapsed=collapsed)
+            assert row(overview, "back")["collapsed"] is collapsed

@@ -148,7 +148,7 @@ def _row(folder: Any, row_of: Callable[..., Row], *more: Any) -> Row | None:
 
 def _run_row(directory: RunDirectory, events: _Events) -> Row:
     record, status = directory.read(), stored_status(directory)
-    config, noted = directory.config(), events.read(record["created"])
+    config = directory.config()
     failed = status.error.strip().splitlines()[-1] if status.error and status.error.strip() else ""
     return {
         "name": directory.name, "state": status.state, "created": record["created"], "problem": "",
@@ -158,7 +158,7 @@ def _run_row(directory: RunDirectory, events: _Events) -> Row:
         "eta_s": status.eta_s if status.state == "training" else None,
         "episode_return": status.episode_return, "best_return": status.best_return,
         "waits_for_disk": status.state == "paused" and record.get("paused") is None,
-        "collapsed": bool(noted) and noted[-1]["kind"] == "collapse", "events": noted,
+        "collapsed": status.collapsed, "events": events.read(record["created"]),
         "reason": _short(failed if status.state == "failed" else status.reason),
         "curve": events.curve(directory, ended=not status.alive), "actions": list(POSSIBLE.get(status.state, ())),
     }
