@@ -1,5 +1,5 @@
 // One chart in its card: title, menu, the Vega view, and what is wrong where it cannot be drawn.
-import { element } from "./elements.js";
+import { element, setText } from "./elements.js";
 import { vegaConfig } from "./theme.js";
 import { equal, rows } from "./tables.js";
 
@@ -162,7 +162,7 @@ export class Card {
   fail(error) {
     this.clear();
     const said = `This chart cannot be drawn: ${error instanceof Error ? error.message : error}`;
-    if (this.problem.textContent !== said) this.problem.textContent = said; // a screen reader says it once
+    setText(this.problem, said);
     this.failed = true;
     this.problem.hidden = false;
     this.plot.hidden = true;

@@ -1,5 +1,5 @@
 // The elements of a table's cells; each is touched only where what it shows has changed.
-import { element } from "./elements.js";
+import { element, setText } from "./elements.js";
 import { cellText, sparkline, spoken } from "./rows.js";
 
 const SPARK = { width: 96, height: 22 };
@@ -41,11 +41,6 @@ export function setNote(note, text, bad) {
   const said = element("div", { role: bad ? "alert" : "status", class: bad ? "wb-bad" : "" }, first);
   if (rest.length) said.append(element("details", {}, element("summary", {}, "details"), element("pre", { tabIndex: 0 }, rest.join("\n"))));
   note.firstElementChild?.replaceChildren(...(text ? [said] : []));
-}
-
-/** @param {Element} shown @param {string} text */
-export function setText(shown, text) {
-  if (shown.textContent !== text) shown.textContent = text;
 }
 
 /** @param {string} name @param {Record<string, string | number>} attributes @param {(Node | string)[]} children */

@@ -17,6 +17,11 @@ export function element(tag, properties = {}, ...children) {
   return made;
 }
 
+/** Changes a text only where it is another, so that a screen reader says it once. @param {Element} shown @param {string} text */
+export function setText(shown, text) {
+  if (shown.textContent !== text) shown.textContent = text;
+}
+
 /** @param {string} text @param {string} style @param {() => void} click @param {string} [label] for screen readers */
 export function button(text, style, click, label = "") {
   const made = element("button", { type: "button", class: style, ...(label ? { "aria-label": label } : {}) }, text);

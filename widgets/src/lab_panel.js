@@ -1,5 +1,5 @@
 // The page of the side panel: news, a list of runs and one of sweeps, whose rows stay where they are while they change.
-import { button, element } from "./elements.js";
+import { button, element, setText } from "./elements.js";
 import { RunRow } from "./lab_row.js";
 import { FILTERS, goesOn, passes } from "./lab_rows.js";
 
@@ -80,7 +80,7 @@ export class SidePanel {
 
   /** @param {string} text @param {boolean} [bad] */
   say(text, bad = false) {
-    if (this.said.textContent !== text) this.said.textContent = text;
+    setText(this.said, text);
     this.said.classList.toggle("wb-bad", bad);
   }
 

@@ -1,5 +1,5 @@
 // One run or sweep in the side panel: what it is, how it is, and its buttons. It can be dragged onto another run.
-import { button, element } from "./elements.js";
+import { button, element, setText } from "./elements.js";
 import { code } from "./lab_code.js";
 import { inTrouble, progressOf, resultOf, share, stateOf, subjectOf } from "./lab_rows.js";
 import { sparkline, spoken } from "./rows.js";
@@ -67,12 +67,12 @@ export class RunRow {
     this.node.classList.toggle("wb-trouble", inTrouble(row));
     this.mark.checked = chosen;
     this.mark.disabled = this.open.disabled = damaged;
-    write(this.state, row.busy ? "working …" : stateOf(row));
+    setText(this.state, row.busy ? "working …" : stateOf(row));
     this.state.dataset.state = row.state;
-    write(this.result, resultOf(row));
-    write(this.subject, subjectOf(row));
-    write(this.facts, progressOf(row));
-    write(this.note, row.problem || row.failure || row.reason || "");
+    setText(this.result, resultOf(row));
+    setText(this.subject, subjectOf(row));
+    setText(this.facts, progressOf(row));
+    setText(this.note, row.problem || row.failure || row.reason || "");
     this.note.hidden = !this.note.textContent;
     this.note.classList.toggle("wb-bad", Boolean(row.failure) || inTrouble(row));
     this.progress.hidden = done === null;
@@ -165,9 +165,4 @@ export class RunRow {
       this.panel.openComparison([other, this.name]);
     });
   }
-}
-
-/** @param {HTMLElement} node @param {string} text */
-function write(node, text) {
-  if (node.textContent !== text) node.textContent = text;
 }

@@ -7,7 +7,7 @@ import { ink } from "./canvas.js";
 import { bytes, inflated, rows } from "./columns.js";
 import { Contact, Queue } from "./contact.js";
 import { commandOf, controls } from "./controls.js";
-import { element } from "./elements.js";
+import { element, setText } from "./elements.js";
 import { Screen } from "./screen.js";
 import { look, watchTheme } from "./theme.js";
 import { factor, follow, frameAt, gapOf, nextReward, rate } from "./timeline.js";
@@ -288,7 +288,7 @@ class Player {
     scrub.value = String(at);
     const words = this.live ? `step ${track.columns.episode_step[at]} of its episode`
       : `step ${at} of ${length - 1}, ${seconds} s`;
-    if (where.textContent !== words) where.textContent = words;
+    setText(where, words);
     scrub.setAttribute("aria-valuetext", words);
   }
 
@@ -330,7 +330,7 @@ class Player {
 
   /** @param {string} text */
   #say(text) {
-    if (this.note.textContent !== text) this.note.textContent = text;
+    setText(this.note, text);
     this.note.hidden = !text;
   }
 }

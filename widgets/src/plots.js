@@ -2,7 +2,7 @@
 // pointer: the wheel and keys zoom, a drag selects a range, a double click shows all again.
 import { arranged } from "./arrangement.js";
 import { cleared } from "./canvas.js";
-import { element } from "./elements.js";
+import { element, setText } from "./elements.js";
 import { number } from "./numbers.js";
 import { linear } from "./scales.js";
 import { decades, label, nearest, rounded, within, zoomed } from "./ticks.js";
@@ -261,7 +261,7 @@ class Plot {
 
   /** @param {string} words */
   say(words) {
-    if (this.words.textContent !== words) this.words.textContent = words;
+    setText(this.words, words);
   }
 }
 

@@ -1,8 +1,8 @@
 // A table whose rows stay where a person's eyes, pointer and keyboard are while their cells change.
 // workbench/widgets/views/table.py sends {type: "rows"} with what changed; hello and pull ask it for everything.
-import { setCell, setNote, setText } from "./cells.js";
+import { setCell, setNote } from "./cells.js";
 import { Contact } from "./contact.js";
-import { element } from "./elements.js";
+import { element, setText } from "./elements.js";
 import { cellText, nextSort, ordered, question, unmoved } from "./rows.js";
 
 /** @typedef {import("./rows.js").Row} Row */

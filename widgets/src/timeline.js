@@ -1,4 +1,5 @@
 // Time and steps: which frame a moment shows, where the next reward is, how a live view follows. No DOM.
+import { lastUpTo } from "./history.js";
 
 export const SPEEDS = ["0.25", "0.5", "1", "2", "4", "max"];
 const FASTEST_PER_SECOND = 240; // frames: four at every refresh of a screen
@@ -8,15 +9,7 @@ const FASTEST_PER_SECOND = 240; // frames: four at every refresh of a screen
  * @param {number[]} times
  * @param {number} time
  */
-export function frameAt(times, time) {
-  let low = 0, high = times.length;
-  while (low < high) {
-    const middle = (low + high) >> 1;
-    if (times[middle] <= time) low = middle + 1;
-    else high = middle;
-  }
-  return Math.max(0, low - 1);
-}
+export const frameAt = (times, time) => Math.max(0, lastUpTo(times, time));
 
 /**
  * How much faster than life a choice of speed is, for an environment of so many steps per second.

@@ -2,7 +2,7 @@
 // Python is workbench/widgets/inspector/time_machine.py. Everything but the film is drawn here, from one message.
 import { cleared, ink } from "./canvas.js";
 import { bytes, rows } from "./columns.js";
-import { element } from "./elements.js";
+import { element, setText } from "./elements.js";
 import { heightAt, nextSaved, savedAt, valueAt } from "./history.js";
 import { duration, number } from "./numbers.js";
 import { extent, linear } from "./scales.js";
@@ -200,7 +200,7 @@ class TimeMachine {
       ...(Number.isFinite(time) ? [`${duration(time)} of training`] : []),
       one ? `checkpoint of ${one.frames.toLocaleString("en")} frames` : "no checkpoint yet"];
     const words = parts.join(" · "), [first, last] = this.ends;
-    if (this.words.textContent !== words) this.words.textContent = words;
+    setText(this.words, words);
     for (const [name, value] of Object.entries({ min: first, max: last, now: this.at, text: words })) {
       this.slider.setAttribute(`aria-value${name}`, String(value));
     }

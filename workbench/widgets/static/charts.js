@@ -24,6 +24,9 @@ function element(tag, properties = {}, ...children) {
   made.append(...children);
   return made;
 }
+function setText(shown, text) {
+  if (shown.textContent !== text) shown.textContent = text;
+}
 
 // src/theme.js
 function look(el) {
@@ -262,7 +265,7 @@ var Card = class {
   fail(error) {
     this.clear();
     const said = `This chart cannot be drawn: ${error instanceof Error ? error.message : error}`;
-    if (this.problem.textContent !== said) this.problem.textContent = said;
+    setText(this.problem, said);
     this.failed = true;
     this.problem.hidden = false;
     this.plot.hidden = true;

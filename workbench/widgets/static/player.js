@@ -124,19 +124,25 @@ function element(tag, properties = {}, ...children) {
   made.append(...children);
   return made;
 }
+function setText(shown2, text) {
+  if (shown2.textContent !== text) shown2.textContent = text;
+}
+
+// src/history.js
+function lastUpTo(numbers, at) {
+  let low = 0, high = numbers.length;
+  while (low < high) {
+    const middle = low + high >> 1;
+    if (numbers[middle] <= at) low = middle + 1;
+    else high = middle;
+  }
+  return low - 1;
+}
 
 // src/timeline.js
 var SPEEDS = ["0.25", "0.5", "1", "2", "4", "max"];
 var FASTEST_PER_SECOND = 240;
-function frameAt(times, time) {
-  let low = 0, high = times.length;
-  while (low < high) {
-    const middle = low + high >> 1;
-    if (times[middle] <= time) low = middle + 1;
-    else high = middle;
-  }
-  return Math.max(0, low - 1);
-}
+var frameAt = (times, time) => Math.max(0, lastUpTo(times, time));
 var factor = (choice, fps) => choice === "max" ? FASTEST_PER_SECOND / fps : Number(choice);
 function nextReward(rewards, from, direction) {
   for (let at = from + direction; at >= 0 && at < rewards.length; at += direction) {
@@ -1610,7 +1616,7 @@ var Player = class {
     scrub.max = String(length - 1);
     scrub.value = String(at);
     const words = this.live ? `step ${track.columns.episode_step[at]} of its episode` : `step ${at} of ${length - 1}, ${seconds} s`;
-    if (where.textContent !== words) where.textContent = words;
+    setText(where, words);
     scrub.setAttribute("aria-valuetext", words);
   }
   /** @param {number} index  of the rollout */
@@ -1650,7 +1656,7 @@ var Player = class {
   }
   /** @param {string} text */
   #say(text) {
-    if (this.note.textContent !== text) this.note.textContent = text;
+    setText(this.note, text);
     this.note.hidden = !text;
   }
 };

@@ -8,6 +8,9 @@ function element(tag, properties = {}, ...children) {
   made.append(...children);
   return made;
 }
+function setText(shown, text) {
+  if (shown.textContent !== text) shown.textContent = text;
+}
 
 // src/numbers.js
 function general(value, digits) {
@@ -167,9 +170,6 @@ function setNote(note, text, bad) {
   const said = element("div", { role: bad ? "alert" : "status", class: bad ? "wb-bad" : "" }, first);
   if (rest.length) said.append(element("details", {}, element("summary", {}, "details"), element("pre", { tabIndex: 0 }, rest.join("\n"))));
   note.firstElementChild?.replaceChildren(...text ? [said] : []);
-}
-function setText(shown, text) {
-  if (shown.textContent !== text) shown.textContent = text;
 }
 function drawing(name, attributes, ...children) {
   const drawn = document.createElementNS(SVG, name);

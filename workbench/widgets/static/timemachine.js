@@ -53,6 +53,9 @@ function element(tag, properties = {}, ...children) {
   made.append(...children);
   return made;
 }
+function setText(shown, text) {
+  if (shown.textContent !== text) shown.textContent = text;
+}
 
 // src/history.js
 function lastUpTo(numbers, at) {
@@ -366,7 +369,7 @@ var TimeMachine = class {
       one ? `checkpoint of ${one.frames.toLocaleString("en")} frames` : "no checkpoint yet"
     ];
     const words = parts.join(" · "), [first, last] = this.ends;
-    if (this.words.textContent !== words) this.words.textContent = words;
+    setText(this.words, words);
     for (const [name, value] of Object.entries({ min: first, max: last, now: this.at, text: words })) {
       this.slider.setAttribute(`aria-value${name}`, String(value));
     }

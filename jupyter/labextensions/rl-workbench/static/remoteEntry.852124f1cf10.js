@@ -391,6 +391,9 @@ ${lines[kind]}`;
     made.append(...children);
     return made;
   }
+  function setText(shown, text) {
+    if (shown.textContent !== text) shown.textContent = text;
+  }
   function button(text, style, click, label = "") {
     const made = element("button", { type: "button", class: style, ...label ? { "aria-label": label } : {} }, text);
     made.addEventListener("click", click);
@@ -516,12 +519,12 @@ ${lines[kind]}`;
       this.node.classList.toggle("wb-trouble", inTrouble(row));
       this.mark.checked = chosen;
       this.mark.disabled = this.open.disabled = damaged;
-      write(this.state, row.busy ? "working …" : stateOf(row));
+      setText(this.state, row.busy ? "working …" : stateOf(row));
       this.state.dataset.state = row.state;
-      write(this.result, resultOf(row));
-      write(this.subject, subjectOf(row));
-      write(this.facts, progressOf(row));
-      write(this.note, row.problem || row.failure || row.reason || "");
+      setText(this.result, resultOf(row));
+      setText(this.subject, subjectOf(row));
+      setText(this.facts, progressOf(row));
+      setText(this.note, row.problem || row.failure || row.reason || "");
       this.note.hidden = !this.note.textContent;
       this.note.classList.toggle("wb-bad", Boolean(row.failure) || inTrouble(row));
       this.progress.hidden = done === null;
@@ -610,9 +613,6 @@ ${lines[kind]}`;
       });
     }
   };
-  function write(node, text) {
-    if (node.textContent !== text) node.textContent = text;
-  }
 
   // src/lab_panel.js
   var BELLS = (
@@ -683,7 +683,7 @@ ${lines[kind]}`;
     }
     /** @param {string} text @param {boolean} [bad] */
     say(text, bad = false) {
-      if (this.said.textContent !== text) this.said.textContent = text;
+      setText(this.said, text);
       this.said.classList.toggle("wb-bad", bad);
     }
     // --- what a person does ---------------------------------------------------------------------------------------
