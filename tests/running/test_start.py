@@ -9,15 +9,19 @@ import subprocess
 import sys
 import threading
 import time
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import nullcontext
 from pathlib import Path
 from types import SimpleNamespace
+from unittest.mock import Mock
 
 import pytest
 
 import workbench as wb
 from tests.conftest import SMALL, eventually
 from tests.playing.test_learnt_beside_the_network import Biased
+from tests.test_lock import HOLD
 from workbench import launchers, rundir
 from workbench.config import RunConfig, settings
 from workbench.config.own_algorithm import named_algorithm
@@ -28,6 +32,7 @@ from workbench.metrics.status import RunStatus
 from workbench.rundir import lock
 from workbench.running import starting, waiting
 from workbench.running.connection import Control
+from workbench.running.launch import begun_again
 from workbench.running.starting import created, started, stem_of
 
 
@@ -68,8 +73,6 @@ def test_a_run_that_has_no_checkpoint_yet_writes_one_when_it_is_to_play(home: Pa
 
 def test_a_look_at_the_runs_does_not_keep_one_from_being_started(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(lock, "LOOK_S", 10.0)
-    class Reached(Exception):
-        pass
 
     class Nowhere:
         def start(self, run: rundir.RunDirectory) -> Launched:
@@ -130,7 +133,7 @@ def locked(home: Path, monkeypatch: pytest.MonkeyPatch) -> rundir.RunDirectory:
 
 def test_a_supervisor_that_is_mute_is_left_alone_and_nothing_is_changed(locked: rundir.RunDirectory) -> None:
     with pytest.raises(ConnectionLost, match=r"mute has a supervisor that lives and does not answer.*kill -9 77"):
-        starting._was_started(Control(locked))
+        starting._was_started(Control(locked), lease_s=0.0)
     assert locked.read()["state"] == "training"
 
 
@@ -138,8 +141,65 @@ def test_the_last_copy_to_storage_of_a_run_that_has_ended_is_waited_for(
     locked: rundir.RunDirectory, capsys: pytest.CaptureFixture[str]
 ) -> None:
     locked.write(state="finished")
-    assert not starting._was_started(Control(locked))
+    assert not starting._was_started(Control(locked), lease_s=0.0)
     assert capsys.readouterr().out.count("its last checkpoint is being copied to storage") == 1
+
+
+class Reached(Exception):
+    """The start of a supervisor."""
+
+
+@pytest.fixture
+def elsewhere(home: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[subprocess.Popen[str]]:
+    """The run "away" trains by its record; its lock is held by this process, which is none of the run's here."""
+    monkeypatch.setattr(lock, "ORPHANS_LIVE_S", 0.1)
+    monkeypatch.setattr(starting, "_LOOK_AGAIN_S", 0.05)
+    monkeypatch.setattr(launchers.by_name("local").__class__, "start", Mock(side_effect=Reached))
+    run = ended("away", RunConfig.build("CartPole-v1"))
+    run.write(state="training", supervisor_pid=4711)
+    with subprocess.Popen([sys.executable, "-c", HOLD, str(lock.of_supervisor(run))], stdout=subprocess.PIPE,
+                          text=True) as holder:
+        try:
+            assert holder.stdout is not None and holder.stdout.readline() == "held\n"
+            yield holder
+        finally:
+            holder.kill()
+
+
+def test_a_run_that_lives_on_another_machine_is_refused_before_anything_of_it_is_changed(
+    elsewhere: subprocess.Popen[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(lock, "LEASE_S", 0.2)
+    run = rundir.find("away")
+    before = run.token(), run.read()
+    with pytest.raises(ConnectionLost, match=r"no process of this machine; nothing was changed.* process 4711 there"):
+        wb.resume("away", learning_rate=1e-5)
+    assert (run.token(), run.read()) == before
+
+
+def test_the_lock_of_a_lost_machine_is_waited_for_by_who_resumes_and_asked_for_again_by_a_sweep(
+    elsewhere: subprocess.Popen[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with pytest.raises(ConnectionLost, match="nothing was changed"):
+        begun_again(rundir.find("away"), launchers.by_name("local"))
+    said: list[str] = []
+    monkeypatch.setattr(starting, "notify", lambda text: (said.append(text), elsewhere.kill()))  # the lease ends
+    with pytest.raises(Reached):
+        wb.resume("away")
+    assert len(said) == 1 and "storage keeps the lock of a machine that is lost" in said[0]
+
+
+@pytest.mark.parametrize("launcher", ["local", "ray"])
+def test_orphans_of_this_machine_are_left_to_the_new_supervisor_where_they_share_its_lock(
+    elsewhere: subprocess.Popen[str], monkeypatch: pytest.MonkeyPatch, launcher: str
+) -> None:
+    """A node of a cluster may have a learner of a run whose supervisor lives on another node."""
+    run = rundir.find("away")
+    run.write(config={**run.read()["config"], "launcher": launcher})
+    monkeypatch.setattr(
+        lock, "processes", lambda run, *entries: [SimpleNamespace(pid=78)] if "_learner" in entries else [])
+    with nullcontext() if launcher == "local" else pytest.raises(ConnectionLost, match="nothing was changed"):
+        assert not starting._was_started(Control(run), lease_s=0.0)
 
 
 def ended(name: str, config: RunConfig) -> rundir.RunDirectory:

@@ -46,6 +46,12 @@ def of_follower(copy: RunDirectory) -> Path:
     return copy.path / "following.lock"
 
 
+def of_lost_machine(path: Path) -> str:
+    """That a lock is waited for which a lost machine may have held."""
+    return (f"{path} is locked, and by no process of this machine. Waiting for up to {LEASE_S:g} s: shared storage "
+            "keeps the lock of a machine that is lost for some time.")
+
+
 def is_followed(run: RunDirectory) -> bool:
     """Whether this is a run of this machine, or the copy of one elsewhere that is kept up to date now."""
     return not run.is_copy or is_held(of_follower(run))

@@ -41,6 +41,7 @@ from workbench.running.connection import Control, lost_checkpoints, lost_history
 from workbench.running.progress import notify
 
 _PACKAGES = ("rl-workbench", "torch", "gymnasium")  # whose versions run.json has
+_LOOK_AGAIN_S = 0.5  # at a lock of another machine
 _SUPERVISOR_S = 180.0  # to start on a busy machine, with up to 10 s until the processes of a dead one have ended
 
 
@@ -183,7 +184,7 @@ def started(
     """
     control = Control(directory)
     with _going_on(directory.name):
-        with _start_lock(control):
+        with _start_lock(control, lease_s=lock.LEASE_S):
             prepare()
             launched = launcher.start(directory)
             _await_supervisor(control, launched)
@@ -196,18 +197,20 @@ def started(
 
 
 def begun(directory: RunDirectory, launcher: Launcher, prepare: Callable[[], None]) -> Launched:
-    """Start the supervisor, and return at once: it may wait for a place. Raises RunExists, ConnectionLost."""
-    with _start_lock(Control(directory)):
+    """Start the supervisor, and return at once: it may wait for a place. Raises RunExists, ConnectionLost; the latter
+    also for the lock of a lost machine, so that nobody else is kept waiting: try again."""
+    with _start_lock(Control(directory), lease_s=0.0):
         prepare()
         return launcher.start(directory)
 
 
 @contextmanager
-def _start_lock(control: Control) -> Iterator[None]:
-    """Hold the run's start lock. Raises RunExists where another process starts the run, or has."""
+def _start_lock(control: Control, *, lease_s: float) -> Iterator[None]:
+    """Hold the run's start lock. Raises RunExists where another process starts the run, or has; and see `_was_started`.
+    """
     name = control.directory.name
     with lock.held(lock.of_start(control.directory), wait_s=lock.LOOK_S) as mine:
-        if not mine or _was_started(control):
+        if not mine or _was_started(control, lease_s=lease_s):
             raise RunExists(f"{name} is being started by another process. wb.attach({name!r}).")
         yield
 
@@ -222,11 +225,15 @@ def _going_on(name: str) -> Iterator[None]:
         raise
 
 
-def _was_started(control: Control) -> bool:
+def _was_started(control: Control, *, lease_s: float) -> bool:
     """Whether another process started the run before this one got the lock; waits until an earlier life has ended.
 
-    A second supervisor would wait for the end of the first one, and restart the run when it is stopped. Orphans, and
-    the lock of a lost machine, are left to the new supervisor. Raises ConnectionLost where one lives that is mute.
+    A second supervisor would wait for the end of the first one, and restart the run when it is stopped; and what
+    prepares its start takes token and addresses from the first one. Orphans are left to the new supervisor. Raises
+    ConnectionLost where a supervisor lives that is mute, here or on another machine.
+
+    Args:
+        lease_s: for how long storage may keep the lock of a lost machine.
     """
     directory, began, told = control.directory, time.monotonic(), False
     while lock.is_held(lock.of_supervisor(directory)):
@@ -241,7 +248,20 @@ def _was_started(control: Control) -> bool:
                 f"{directory.name} lives, and its folder was moved here from {moved}; nothing was changed. Move it "
                 f"back, or stop the run first, wb.attach({directory.name!r}).stop(), and resume it then.")
         if not (mute := lock.processes(directory, "_supervisor")):
-            return False
+            shares_its_lock = directory.config().launcher != "ray"  # with its children, which are no orphans there
+            if shares_its_lock and lock.processes(directory, "_learner", "_actor"):
+                return False
+            if waited_s > lock.ORPHANS_LIVE_S + lease_s:
+                pid = directory.read().get("supervisor_pid")
+                raise ConnectionLost(
+                    f"{directory.name} has a supervisor that does not answer here, and is no process of this machine; "
+                    f"nothing was changed. Steer the run on the machine where it lives; or end its process "
+                    f"{'' if pid is None else f'{pid} '}there, and resume the run then.")
+            if not told:
+                notify(lock.of_lost_machine(lock.of_supervisor(directory)))
+                told = True
+            time.sleep(_LOOK_AGAIN_S)
+            continue
         if (there := lock.directory_of(mute[0])) != str(directory.path):  # by a link; sockets have other names there
             raise ConnectionLost(
                 f"{directory.name} lives in {there}, which is another path of {directory.path}; nothing was changed. "

@@ -37,8 +37,7 @@ def _lock(run: RunDirectory) -> int | None:
             orphan.kill()
         descriptor = lock.hold(path, wait_s=1.0)
         if descriptor is None:
-            print(f"{path} is locked, and by no process of this machine. Waiting for up to {lock.LEASE_S:g} s: shared "
-                  "storage keeps the lock of a machine that is lost for some time.", file=sys.stderr, flush=True)
+            print(lock.of_lost_machine(path), file=sys.stderr, flush=True)
             descriptor = lock.hold(path, wait_s=lock.LEASE_S)
     return descriptor
 
