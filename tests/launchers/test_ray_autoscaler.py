@@ -15,10 +15,7 @@ pytestmark = pytest.mark.full
 START_S = 600.0  # for nodes that start one after the other
 
 
-def test_a_run_gets_its_places_from_an_autoscaler_that_starts_from_zero(
-    home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("workbench.running.starting._SUPERVISOR_S", START_S)
+def test_a_run_gets_its_places_from_an_autoscaler_that_starts_from_zero(home: Path, tmp_path: Path) -> None:
     with autoscaling_cluster(tmp_path, cpus=1, most=3) as (address, cluster):
         assert raylets(cluster) == 1, "the head, which has no room"
         run = wb.launch("testing/counting-v0", name="grown", launcher="ray", address=address, learner_gpus=0.0,

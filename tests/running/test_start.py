@@ -25,7 +25,15 @@ from tests.test_lock import HOLD
 from workbench import launchers, rundir
 from workbench.config import RunConfig, settings
 from workbench.config.own_algorithm import named_algorithm
-from workbench.errors import AlgorithmFailed, ConnectionLost, InvalidInput, RunExists, StorageFailed, UnknownName
+from workbench.errors import (
+    AlgorithmFailed,
+    ConnectionLost,
+    InvalidInput,
+    RunExists,
+    StorageFailed,
+    UnknownName,
+    WaitTimeout,
+)
 from workbench.launchers import Launched
 from workbench.metrics import MetricsWriter
 from workbench.metrics.status import RunStatus
@@ -84,6 +92,22 @@ def test_a_look_at_the_runs_does_not_keep_one_from_being_started(home: Path, mon
     threading.Timer(0.05, os.close, [descriptor]).start()
     with pytest.raises(Reached):
         started(directory, Nowhere(), wait_ready=False, ready_timeout_s=1.0, progress=False)
+
+
+@pytest.mark.parametrize("wait_ready", [True, False])
+def test_a_supervisor_is_waited_for_as_long_as_the_caller_would_wait_for_the_run(
+    home: Path, monkeypatch: pytest.MonkeyPatch, wait_ready: bool
+) -> None:
+    """It may need a machine that an autoscaler begins to start."""
+    monkeypatch.setattr(starting, "_SUPERVISOR_S", 0.05)
+    monkeypatch.setattr(starting, "answers", lambda control: False)
+    launched, began = Mock(poll=lambda: None, logs=lambda: "no node yet"), time.monotonic()
+    place = Mock(start=lambda run: launched)
+    with pytest.raises(WaitTimeout, match=r"did not answer for 0\.4 s, and was stopped.*\nno node yet"):
+        started(rundir.create("one", {"state": "starting"}), place, wait_ready=wait_ready, ready_timeout_s=0.4,
+                progress=False)
+    assert time.monotonic() - began >= 0.4
+    launched.stop.assert_called_once_with()
 
 
 def test_a_mean_of_few_episodes_reaches_no_target() -> None:

@@ -103,7 +103,8 @@ def launch(
         AlgorithmFailed: a class of yours broke a rule; likewise.
         RunExists, HomeNotWritable, MissingPackage: nothing was started.
         EnvironmentFailed, NetworkFailed, RunFailed: the run failed while it started; the message has the traceback.
-        WaitTimeout: the run does not train after `ready_timeout_s`; it goes on.
+        WaitTimeout: the run does not train after `ready_timeout_s`; it goes on. Only a supervisor that has not even
+            begun, such as one without a node of a cluster, is stopped, after 180 s or `ready_timeout_s`, if longer.
     """
     place = launchers.by_name(launcher)
     device = os.environ.get(DEVICE_VARIABLE, "auto")

@@ -187,7 +187,7 @@ def started(
         with _start_lock(control, lease_s=lock.LEASE_S):
             prepare()
             launched = launcher.start(directory)
-            _await_supervisor(control, launched)
+            _await_supervisor(control, launched, max(_SUPERVISOR_S, ready_timeout_s))
         status = None
         if wait_ready:
             imports.preload("panel.panel")  # most people show the run next
@@ -276,9 +276,10 @@ def _was_started(control: Control, *, lease_s: float) -> bool:
     return False
 
 
-def _await_supervisor(control: Control, launched: Launched) -> None:
-    """Wait until the supervisor answers, or has already ended the run."""
-    name, deadline = control.directory.name, time.monotonic() + _SUPERVISOR_S
+def _await_supervisor(control: Control, launched: Launched, timeout_s: float) -> None:
+    """Wait until the supervisor answers, or has already ended the run. Raises RunFailed; and WaitTimeout, after which
+    it is stopped, or waits for a node no longer."""
+    name, deadline = control.directory.name, time.monotonic() + timeout_s
     while time.monotonic() < deadline:
         has_ended = launched.poll() is not None
         if control.directory.read()["state"] in ENDED or answers(control):
@@ -288,7 +289,7 @@ def _await_supervisor(control: Control, launched: Launched) -> None:
         time.sleep(0.05)
     logs = launched.logs()
     launched.stop()
-    raise WaitTimeout(f"the supervisor of {name} did not answer for {_SUPERVISOR_S:g} s, and was stopped. "
+    raise WaitTimeout(f"the supervisor of {name} did not answer for {timeout_s:g} s, and was stopped. "
                       f"Its log:\n{logs}")
 
 
