@@ -142,6 +142,19 @@ def test_an_interrupted_launch_leaves_the_run_and_says_its_name(home: Path) -> N
     assert wb.attach("left").wait(updates=1, timeout_s=240).state == "training"
 
 
+@pytest.mark.parametrize("begun", [False, True])
+def test_an_interrupt_says_that_the_run_goes_on_only_where_it_was_begun(
+    home: Path, capsys: pytest.CaptureFixture[str], begun: bool
+) -> None:
+    """What prepares a start may bring a copy from storage, for minutes."""
+    prepare = Mock(side_effect=None if begun else KeyboardInterrupt)
+    place = Mock(start=Mock(side_effect=KeyboardInterrupt))
+    with pytest.raises(KeyboardInterrupt):
+        started(rundir.create("left", {"state": "stopped"}), place, prepare, wait_ready=False,
+                ready_timeout_s=1.0, progress=False)
+    assert capsys.readouterr().out.count("left goes on in the background") == place.start.call_count == int(begun)
+
+
 @pytest.fixture
 def locked(home: Path, monkeypatch: pytest.MonkeyPatch) -> rundir.RunDirectory:
     """A run that trains by its record, whose lock is held for a while by a supervisor that does not answer."""

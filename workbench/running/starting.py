@@ -6,7 +6,7 @@ import platform
 import re
 import time
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import closing, contextmanager
+from contextlib import ExitStack, closing, contextmanager
 from itertools import count
 from pathlib import Path
 from typing import Any
@@ -180,12 +180,13 @@ def started(
 ) -> RunStatus | None:
     """Start the supervisor and wait for it; returns the last status, if it waits for training.
 
-    After an interrupt the run goes on, and its name is printed.
+    After an interrupt a run whose start was asked for goes on, and its name is printed.
     """
     control = Control(directory)
-    with _going_on(directory.name):
+    with ExitStack() as asked:
         with _start_lock(control, lease_s=lock.LEASE_S):
             prepare()
+            asked.enter_context(_going_on(directory.name))
             launched = launcher.start(directory)
             _await_supervisor(control, launched, max(_SUPERVISOR_S, ready_timeout_s))
         status = None
