@@ -103,27 +103,37 @@ def test_a_cluster_with_another_ray_or_python_is_said_with_both_versions(monkeyp
         connecting.connect("auto")
 
 
-def test_a_life_that_never_had_a_process_gives_its_host_up(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    calls: list[SimpleNamespace] = []  # of hosts, which the test answers
+@pytest.fixture
+def calls(monkeypatch: pytest.MonkeyPatch) -> list[SimpleNamespace]:
+    """The calls of hosts, which the test answers."""
+    made: list[SimpleNamespace] = []
 
     class Host:
         def __getattr__(self, method: str) -> Any:
             return SimpleNamespace(remote=lambda *_, **__: self._called(method))
 
         def _called(self, method: str) -> SimpleNamespace:
-            calls.append(SimpleNamespace(host=self, method=method, answer=None))
-            return calls[-1]
+            made.append(SimpleNamespace(host=self, method=method, answer=None))
+            return made[-1]
 
     monkeypatch.setattr(ray, "_options", lambda *_, **__: SimpleNamespace(remote=lambda task: Host()))
     monkeypatch.setattr(ray, "_is_ready", lambda call: call.answer is not None)
     monkeypatch.setattr(ray, "_result", lambda call: call.answer)
-    run = rundir.create("run", {"config": RunConfig.build("CartPole-v1").to_json(), "state": "training"})
+    return made
+
+
+LIVES = {"pid": 7, "host": "node-7", "node": "7", "versions": "3.11.9 1"}
+
+
+def child_of(run: RunDirectory, name: str, token: str | None) -> ray.RemoteChild:
     run.logs.mkdir(exist_ok=True)
-    place: Any = SimpleNamespace(run=run, published=dict)
-    task = Task("learner", str(run.path), (), "digest", 1, {})
-    learner = ray.RemoteChild(task, place, None, Resources(1.0, 0.0, 0.0))
-    hosts = []
-    for lives_at in (None, {"pid": 7, "host": "node-7", "node": "7", "versions": "3.11.9 1"}, None):
+    place: Any = SimpleNamespace(run=run, published=dict, bundle=dict)
+    return ray.RemoteChild(Task(name, str(run.path), (), token, 1, {}), place, None, Resources(1.0, 0.0, 0.0))
+
+
+def test_a_life_that_never_had_a_process_gives_its_host_up(run: RunDirectory, calls: list[SimpleNamespace]) -> None:
+    learner, hosts = child_of(run, "learner", "digest"), []
+    for lives_at in (None, LIVES, None):
         learner.back_off = BackOff()
         assert learner.start_if_due() and learner.poll() is None
         life, where = calls[-2:]
@@ -135,6 +145,28 @@ def test_a_life_that_never_had_a_process_gives_its_host_up(home: Path, monkeypat
     first, second, third = hosts
     assert first is not second is third, "a host stays only where a process has been"
     assert [call.host for call in calls if call.method == "leave"] == [first, third]
+
+
+@pytest.mark.parametrize("replaced", [False, True], ids=["in its back-off", "while it is replaced"])
+def test_an_actor_that_is_scaled_away_gives_its_place_back(
+    run: RunDirectory, calls: list[SimpleNamespace], replaced: bool
+) -> None:
+    actor = child_of(run, "actor-1", None)
+    assert actor.start_if_due()
+    life, where = calls[-2:]
+    where.answer = LIVES
+    if replaced:
+        actor.expect_end(3.0)
+        actor.end(3.0)
+    life.answer = {"code": 1, "error": None, "log": b""}
+    assert actor.poll() is not None and not actor.alive
+    if not replaced:
+        assert "leave" not in [call.method for call in calls], "its next life begins there"
+        actor.end(3.0)
+    actor.end(3.0)
+    assert [call.host for call in calls if call.method == "leave"] == [life.host], "once"
+    actor.back_off = BackOff()
+    assert actor.start_if_due() and calls[-1].host is not life.host, "where there is room, should it be moved"
 
 
 def test_storage_that_is_mounted_late_is_waited_for(run: RunDirectory, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -218,10 +218,12 @@ class RemoteChild(Life):
                 file.write(new)
 
     def end(self, grace_s: float) -> None:
+        self._leaves = True
+        if self._life is None and self._actor is not None:
+            self._release()  # which would wait for its next life
         if self._life is None or self._asked_to_end:
             return
         self.expect_end(grace_s)
-        self._leaves = True
         if self.pid is None:
             self._kill_host()
         else:
