@@ -95,6 +95,14 @@ def test_a_run_on_a_cpu_gets_machines_without_accelerators():
     assert "gpu" not in wb.recipe("slurm", run="pong-1").replace("--num-gpus=0", "")
 
 
+@pytest.mark.parametrize(("device", "gpus"), [("auto", 0), ("cuda", 1)])
+def test_a_run_that_reserves_no_gpu_gets_machines_with_one_only_where_it_uses_one_all_the_same(device, gpus):
+    run = written(device=device, learner_gpus=0.0)
+    text = wb.recipe("slurm", run="pong-1")
+    assert text.count("#SBATCH --gpus-per-node=1") == gpus
+    assert launched(text) == run.config().replaced(launcher="ray")
+
+
 def test_the_name_becomes_one_that_kubernetes_takes():
     written("Pong_7.best")
     assert yaml.safe_load(wb.recipe("ray-cluster", run="Pong_7.best"))["cluster_name"] == "pong-7-best"

@@ -56,7 +56,8 @@ def machines_for(config: RunConfig, fields: dict[str, Any]) -> dict[str, Any]:
     cores = int(fields.get("actor_cpus", max(Cluster.actor_cpus, math.ceil(config.actor_cpus))))
     on_each = max(1, int(cores // max(1.0, config.actor_cpus)))
     machines = int(fields.get("actor_machines", -(-config.actors // on_each)))
-    gpus = 0 if config.device == "cpu" else max(together, math.ceil((config.learner_gpus or 1) * together))
+    uses_none = config.device == "cpu" or (config.device == "auto" and config.learner_gpus == 0)
+    gpus = 0 if uses_none else max(together, math.ceil((config.learner_gpus or 1) * together))
     return {
         **{name: config.value(name) for name in SHARED}, "environment": config.environment,
         "algorithm": config.algorithm, "learner_gpus": gpus, "actor_cpus": cores,

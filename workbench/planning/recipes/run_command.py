@@ -26,7 +26,8 @@ def words(cluster: Cluster, config: RunConfig, *, waits: bool, preset: str | Non
     """
     first = (f"workbench {'train' if waits else 'launch'} {cluster.environment} --name {cluster.name} "
              f"--algorithm {cluster.algorithm} --launcher ray")
-    more = [f"--learner-gpus {_gpus(cluster, config)}"] if cluster.learner_gpus or config.learner_gpus else []
+    says_gpus = cluster.learner_gpus or config.learner_gpus is not None
+    more = [f"--learner-gpus {_gpus(cluster, config)}"] if says_gpus else []
     more += [f"--preset {preset}"] if preset else []
     for name, value in config.changed.items():
         if name == "environment_options":
