@@ -9,6 +9,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import psutil
 import pytest
 
 import workbench as wb
@@ -127,3 +128,24 @@ def test_a_supervisor_waits_for_as_long_as_storage_keeps_the_lock_of_a_lost_mach
     assert descriptor is not None and lock.LEASE_S > 90 and waited[-1] == lock.LEASE_S
     os.close(descriptor)
     assert "storage keeps the lock of a machine that is lost" in capfd.readouterr().err
+
+
+def test_an_orphan_that_ends_before_it_is_killed_keeps_no_supervisor_from_starting(
+    home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = rundir.create("orphaned", {"config": RunConfig.build("CartPole-v1").to_json(), "state": "training"})
+    killed: list[int] = []
+
+    class Orphan:
+        def kill(self) -> None:
+            os.close(held)
+            killed.append(77)
+            raise psutil.NoSuchProcess(77)
+
+    monkeypatch.setattr(lock, "ORPHANS_LIVE_S", 0.1)
+    monkeypatch.setattr(lock, "processes", lambda run, *entries: [Orphan()] if "_actor" in entries else [])
+    held = lock.hold(lock.of_supervisor(run), wait_s=0)
+    assert held is not None
+    descriptor = supervisor_main._lock(run)
+    assert descriptor is not None and killed == [77]
+    os.close(descriptor)

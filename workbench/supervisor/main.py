@@ -7,9 +7,12 @@ import signal
 import sys
 import threading
 import time
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from types import FrameType
+
+import psutil
 
 from workbench.errors import RunNotFound, StorageFailed
 from workbench.metrics import MetricsWriter
@@ -34,7 +37,8 @@ def _lock(run: RunDirectory) -> int | None:
     descriptor = lock.hold(path, wait_s=lock.ORPHANS_LIVE_S)
     if descriptor is None and not lock.processes(run, "_supervisor"):
         for orphan in lock.processes(run, "_learner", "_actor"):
-            orphan.kill()
+            with suppress(psutil.Error):  # it has ended by itself
+                orphan.kill()
         descriptor = lock.hold(path, wait_s=1.0)
         if descriptor is None:
             print(lock.of_lost_machine(path), file=sys.stderr, flush=True)
