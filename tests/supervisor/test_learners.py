@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import signal
 from collections.abc import Iterator
+from unittest.mock import Mock
 
 import pytest
 
 from workbench.supervisor import learner_group as module
-from workbench.supervisor.hosts.life import ProcessEnding
+from workbench.supervisor.hosts.life import BackOff, ProcessEnding
 from workbench.supervisor.learner_group import LearnerGroup
 from workbench.wire.lifeline import PEERS_LOST
 
@@ -63,6 +64,15 @@ def started(monkeypatch: pytest.MonkeyPatch) -> Iterator[Started]:
     assert group.start_if_due() and not group.start_if_due()
     assert begun == ["begun"] and group.alive and group.restarts == 0
     yield group, members
+
+
+def test_what_fails_before_all_start_is_tried_again_after_a_back_off(capfd: pytest.CaptureFixture[str]) -> None:
+    begin = Mock(side_effect=[OSError("stale file handle"), None])
+    group = LearnerGroup([Member("learner"), Member("learner-1")], begin=begin)
+    assert not group.start_if_due() and not group.alive and group.waiting_s() > 0
+    assert "stale file handle" in capfd.readouterr().err, "for its log"
+    group.back_off = BackOff()
+    assert group.start_if_due() and group.restarts == 0
 
 
 def ending_of(group: LearnerGroup) -> ProcessEnding:

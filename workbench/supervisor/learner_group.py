@@ -52,9 +52,8 @@ class LearnerGroup(Life):
 
     def start_if_due(self) -> bool:
         """Begin a life of all if there is none and the back-off is over; returns whether it did."""
-        if self.alive or self.waiting_s() > 0:
+        if self.alive or self.waiting_s() > 0 or not self.back_off.started(self._begin):
             return False
-        self._begin()
         started = [member.start_if_due() for member in self.members]  # a list: the others start after a failure too
         if not any(started):
             return False

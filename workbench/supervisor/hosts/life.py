@@ -69,7 +69,7 @@ class BackOff:
         """Seconds until the next start is due; 0: now."""
         return max(0.0, self._next - time.monotonic())
 
-    def started(self, start: Callable[[], None]) -> bool:
+    def started(self, start: Callable[[], object]) -> bool:
         """Call `start` if it is due; returns whether it began a life. An error of it is a failure like any other: no
         memory, no cluster now."""
         if self.waiting_s() > 0:
