@@ -16,6 +16,7 @@ import pytest
 
 from tests.hosts import other_host
 from workbench import rundir
+from workbench.actor.main import _remove_bundle
 from workbench.errors import AccessDenied, ConnectionLost, InvalidInput
 from workbench.rundir import RunDirectory
 from workbench.wire import certificates
@@ -219,3 +220,14 @@ def test_another_machine_reaches_a_run_by_the_bundle_of_an_actor(
             assert told.stdout.split() == [elsewhere.here, "3"], told.stderr
         finally:
             server.stop(0)
+
+
+def test_an_actor_that_outlives_its_host_removes_its_bundle_and_no_run(run: RunDirectory, tmp_path: Path) -> None:
+    bundle = RunDirectory(tmp_path / "bundle")
+    shutil.copytree(run.certificate.parent, bundle.certificate.parent)
+    bundle.certificate_key.unlink()
+    run.certificate_key.unlink()  # as where its certificate is being removed
+    run.metrics.touch()
+    for one in (run, bundle):
+        _remove_bundle(one)
+    assert run.record.exists() and not bundle.path.exists()

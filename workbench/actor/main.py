@@ -120,8 +120,9 @@ def _raise_if_final(error: grpc.RpcError) -> None:
 
 
 def _remove_bundle(run: RunDirectory) -> None:
-    """Removes the run's bundle from a node without the run's storage; the host that sent it has gone."""
-    if run.certificate.exists() and not run.certificate_key.exists():
+    """Removes the run's bundle from a node without the run's storage; the host that sent it has gone. A run's own
+    directory stays."""
+    if run.certificate.exists() and not run.certificate_key.exists() and not run.metrics.exists():
         shutil.rmtree(run.path, ignore_errors=True)
 
 
