@@ -85,11 +85,11 @@ def test_an_error_names_the_command_on_the_command_line_and_the_call_in_python(
     recorded.vtrace("typed")
     assert exit_code(["tune", "typed", "learning_rate=1e-4"]) == 2
     message = capsys.readouterr().err
-    assert "`workbench resume typed` continues it" in message and "wb." not in message
+    assert "`workbench resume typed` begins it again" in message and "wb." not in message
     assert exit_code(["status", "typed"]) == 0
     status = capsys.readouterr().out
-    assert "`workbench resume typed` continues it" in status and "wb." not in status
-    with pytest.raises(RunNotAlive, match=r"wb\.resume\('typed'\) continues it"):
+    assert "`workbench resume typed` begins it again" in status and "wb." not in status
+    with pytest.raises(RunNotAlive, match=r"wb\.resume\('typed'\) begins it again"):
         wb.attach("typed").tune(learning_rate=1e-4)
 
 
