@@ -337,7 +337,7 @@ def test_a_loss_that_fails_leaves_a_checkpoint_from_which_a_mended_class_goes_on
     run = wb.resume("later", algorithm=mended, progress=False)
     run.wait(updates=kept.updates + 20, timeout_s=120, progress=False)
     assert (run.config.value("bonus"), run.config.value("more")) == (0.02, 3.0)
-    assert "started again, with a mended class of its algorithm" in set(run.events["message"])
+    assert "started again, with mended code" in set(run.events["message"])
     with pytest.raises(InvalidInput, match="Stop it first"):
         wb.resume("later", algorithm=mended)
     run.stop()
@@ -359,7 +359,7 @@ def test_a_mended_class_that_fails_at_once_leaves_the_run_as_it_was(home: Path) 
     before, code = run.config, (run.path / "code" / "algorithm.pkl").read_bytes()
     with pytest.raises(AlgorithmFailed, match="wrong from the start") as raised:
         wb.resume("kept", algorithm=type("Bonus", (Wrong,), {}), total_frames=800, bonus=0.5, progress=False)
-    assert raised.value.__notes__ == ["kept is what it was, with the class and the settings that it had."]
+    assert raised.value.__notes__ == ["kept is what it was, with the code and the settings that it had."]
     assert run.config == before and (run.path / "code" / "algorithm.pkl").read_bytes() == code
     now = wb.attach("kept").status
     assert (now.state, now.reason, now.frames) == ("finished", ended.reason, ended.frames) and ended.reason

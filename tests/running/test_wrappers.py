@@ -12,7 +12,9 @@ import pytest
 
 import workbench as wb
 from tests.conftest import SMALL, eventually
-from workbench.errors import EnvironmentFailed, InvalidInput, UnknownName
+from tests.rewarding import Rewarding
+from workbench.config import RunConfig
+from workbench.errors import EnvironmentFailed, InvalidInput, RunFailed, UnknownName
 from workbench.running import checking
 
 
@@ -99,3 +101,76 @@ def test_a_wrapper_with_running_means_is_launched_with_a_word_on_where_they_are_
         checking.checked_config("CartPole-v1", "vtrace", None, None, given, {})
         said = capsys.readouterr().out
         assert (words in said) if words else "running means" not in said
+
+
+class Corridor(Rewarding):
+    length = 4
+
+    def reward(self) -> float:
+        return 1.0
+
+
+class Ends(gymnasium.RewardWrapper):
+    """Fails at the twentieth episode of its actor."""
+
+    resets = 0
+
+    def reset(self, **given: Any) -> Any:
+        type(self).resets += 1
+        if type(self).resets > 20:
+            raise ArithmeticError("the twentieth episode")
+        return super().reset(**given)
+
+    def reward(self, reward: Any) -> float:
+        return float(reward)
+
+
+@pytest.mark.full
+def test_a_run_whose_environment_failed_goes_on_in_the_mended_one(home: Path) -> None:
+    with pytest.raises((EnvironmentFailed, RunFailed), match="the twentieth episode"):
+        wb.launch(Corridor, wrappers=[Ends], name="walk", **SMALL).wait(timeout_s=240, progress=False)
+    mended = type("Ends", (Doubled,), {})
+    for given, message in (
+        ({"wrappers": [mended]}, r"environment of this run is Corridor, of your own\. Give it, too: environment=Corr"),
+        ({"environment": Corridor}, r"this run's are Ends, and those given are none\. Give all of them"),
+        ({"environment": Rewarding, "wrappers": [mended]}, "trains in Corridor, and goes on only in a class or funct"),
+        ({"environment": Corridor, "wrappers": [mended], "wait_ready": False}, "does not go with environment, wrapp"),
+    ):
+        with pytest.raises(InvalidInput, match=message):
+            wb.resume("walk", **given)
+
+    def nowhere(env: gymnasium.Env) -> gymnasium.Env:
+        raise ValueError("no luck")
+
+    nowhere.__name__ = "Ends"
+    before = {file.name: file.read_bytes() for file in (home / "runs" / "walk" / "code").iterdir()}
+    with pytest.raises(EnvironmentFailed, match="no luck") as caught:
+        wb.resume("walk", environment=Corridor, wrappers=[nowhere], progress=False)
+    assert caught.value.__notes__ == ["walk is what it was, with the code and the settings that it had."]
+    assert {file.name: file.read_bytes() for file in (home / "runs" / "walk" / "code").iterdir()} == before
+    assert "the twentieth episode" in wb.attach("walk").status.error
+
+    run = wb.resume("walk", environment=Corridor, wrappers=[mended], progress=False)
+    try:
+        assert "started again, with mended code" in set(run.events["message"])
+        run.wait(updates=run.status.updates + 5, timeout_s=240, progress=False)
+        eventually(lambda: run.metrics("episode_return")["value"].max() == 8.0)
+        assert set(wb.evaluate(run, episodes=2).returns) == {8.0}
+        with pytest.raises(InvalidInput, match=r"environment: walk is alive, and its code.*Stop it first"):
+            wb.resume("walk", environment=Corridor)
+    finally:
+        run.stop()
+    (run.path / "code" / "environment.pkl").unlink()
+    again = r"Give it again: wb\.resume\('walk', environment=YourEnvironment, wrappers=\[Ends\]\)\.$"
+    with pytest.raises(InvalidInput, match=again):
+        wb.resume("walk")
+
+
+def test_nothing_of_an_environment_by_name_can_be_mended(home: Path) -> None:
+    config, named = RunConfig.build("CartPole-v1"), RunConfig.build("CartPole-v1", wrappers="Doubled")
+    with pytest.raises(InvalidInput, match="neither CartPole-v1 nor a wrapper of it is code of yours"):
+        checking.mended_environment(config, None, [])
+    with pytest.raises(InvalidInput, match="must be a name or something that makes an environment"):
+        checking.mended_environment(config, gymnasium.make("CartPole-v1"), None)
+    assert checking.mended_environment(config, None, None) == {}
+    assert list(checking.mended_environment(named, None, [Doubled])) == ["environment.pkl"]

@@ -79,20 +79,58 @@ def checked_config(
     if factory is None and shipped != of_preset and (theirs := preset_of(label, None, algorithm=shipped)) is not None:
         notify(f"{name} begins with the defaults of its class. {shipped} has the preset {theirs.name!r} for {label}: "
                f"preset={theirs.name!r} takes it, and preset='none' leaves out this line.")
-    maker = wrapped if wrapped.wrappers else factory
     if config.actor_processes > 1:
-        environments.check_processes(label, config.environment_options, maker)
+        environments.check_processes(label, config.environment_options, wrapped if wrapped.wrappers else factory)
+    maker, package = _maker(label, wrapped)
     objects = {"environment.pkl": maker, "network.pkl": network if callable(network) else None,
                "algorithm.pkl": algorithm if own else None}
-    package = label.rpartition(":")[0] if factory is None else ""
-    if package and sent_modules.is_beside(package):
-        objects["environment.pkl"] = wrapped  # with the module that registers the name
-    code = {file: code_by_value.dumps(value, imports=[package] if package else ())
-            for file, value in objects.items() if value is not None}
+    code = {file: code_by_value.dumps(value, imports=package) for file, value in objects.items() if value is not None}
     say_what_was_edited(factory, network, algorithm)
     code |= sealed.words(label if factory is None else "", config.address)
     code = {file: sealed.sealed(file, data) for file, data in code.items()}
     return config, code, None if used_preset is None else used_preset.name
+
+
+def mended_environment(
+    config: RunConfig, environment: Factory | None, wrappers: Sequence[Wrapper] | None
+) -> dict[str, bytes]:
+    """The code of a mended environment and of its wrappers, by file name; of neither: {}.
+
+    Raises InvalidInput where it is called otherwise than that of the run, or has other wrappers.
+    """
+    if environment is None and wrappers is None:
+        return {}
+    anew = "or begin a new run with its weights: wb.launch(..., checkpoint=...)"
+    factory = environment if environment is not None else environments.registered_factory(config.environment)
+    if environment is not None and label_of(environment) != config.environment:
+        raise InvalidInput(f"environment={label_of(environment)}: this run trains in {config.environment}, and goes on "
+                           f"only in a class or function of yours that is called so. Call the mended one so, {anew}.")
+    if factory is None:
+        try:
+            environments.check_name(config.environment, config.environment_options)
+        except UnknownName:
+            raise InvalidInput(f"wrappers: the environment of this run is {config.environment}, of your own. Give it, "
+                               f"too: environment={config.environment}.") from None
+    else:
+        environments.check_options(config.environment, config.environment_options, factory)
+    wrapped = Wrapped(factory, checked_wrappers(wrappers or ()))
+    if wrapped.names != config.wrappers:
+        raise InvalidInput(f"wrappers: this run's are {config.wrappers or 'none'}, and those given are "
+                           f"{wrapped.names or 'none'}. Give all of them, the mended ones called as they were, {anew}.")
+    maker, package = _maker(config.environment, wrapped)
+    if maker is None:
+        raise InvalidInput(f"wrappers: neither {config.environment} nor a wrapper of it is code of yours. Leave them "
+                           "out.")
+    say_what_was_edited(environment, *wrapped.wrappers)
+    file = "environment.pkl"
+    return {file: sealed.sealed(file, code_by_value.dumps(maker, imports=package))}
+
+
+def _maker(label: str, wrapped: Wrapped) -> tuple[Factory | Wrapped | None, list[str]]:
+    """What makes an environment, where that is code of the user's own, and the module that registers its name."""
+    package = label.rpartition(":")[0] if wrapped.factory is None else ""
+    beside = package and sent_modules.is_beside(package)
+    return wrapped if wrapped.wrappers or beside else wrapped.factory, [package] if package else []
 
 
 def say_what_was_edited(*values: Any) -> None:
@@ -171,7 +209,9 @@ def check_has_code(
     now, by a call that resumes the run or `forks` it."""
     typed = {**directory.read().get("code", {}), "algorithm": bool(config.own_algorithm)}
     name, anew = directory.name, "Put it back, or launch a new run from its weights:"
-    remedies = {"environment": f"{anew} wb.launch(YourEnvironment, checkpoint={name!r})",
+    again = "environment=YourEnvironment" + (f", wrappers=[{config.wrappers}]" if config.wrappers else "")
+    remedies = {"environment": f"{anew} wb.launch(YourEnvironment, checkpoint={name!r})" if forks else
+                               f"Give it again: wb.resume({name!r}, {again})",
                 "network": f"{anew} wb.launch(..., network=your_network, checkpoint={name!r})",
                 "algorithm": f"Give it again: {'run.fork(' if forks else f'wb.resume({name!r}, '}algorithm="
                              f"{config.algorithm})"}

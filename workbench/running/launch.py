@@ -28,6 +28,7 @@ from workbench.running.checking import (
     check_has_code,
     check_parent,
     checked_config,
+    mended_environment,
     moved_to,
     with_algorithm,
     with_changes,
@@ -133,6 +134,8 @@ def resume(
     name: str | Path | Run,
     *,
     algorithm: type | None = None,
+    environment: Factory | None = None,
+    wrappers: Sequence[Wrapper] | None = None,
     launcher: str | None = None,
     address: str | None = None,
     wait_ready: bool = True,
@@ -150,6 +153,8 @@ def resume(
         algorithm: the mended class of an algorithm of your own, in place of the one of that name that the run has;
             None: that one. It keeps the run's values, but where the run had an old default and the class has a new
             one. If it fails before the run trains, the run stays what it was.
+        environment, wrappers: likewise, the mended class or function that makes its environment, and all of its
+            wrappers, called as they were. Observations and actions are what they were, too.
         launcher, address: where it goes on, see `launch`; None: where it was.
         trust_code: let code that was typed in a cell for it execute as you, wherever the run comes from; from then on
             it counts as yours.
@@ -165,30 +170,33 @@ def resume(
     """
     from workbench.copies.storage import is_url, restored
 
-    if algorithm is not None and not wait_ready:
-        raise InvalidInput("wait_ready=False does not go with algorithm=..., whose class is taken back if it fails "
-                           "before the run trains. Leave it out.")
+    mended = ", ".join(kind for kind, code in (
+        ("algorithm", algorithm), ("environment", environment), ("wrappers", wrappers)) if code is not None)
+    if mended and not wait_ready:
+        raise InvalidInput(f"wait_ready=False does not go with {mended}=..., which is taken back if it fails before "
+                           "the run trains. Leave it out.")
     if remote.is_address(name):
         name = attach(name)
     if is_url(name):
         name = restored(str(name), trust_code=sealed.TRUST.check(trust_code))
     directory = rundir.find(name)
     if directory.is_copy:
-        if algorithm is not None:
-            raise InvalidInput(f"algorithm: {directory.name} runs on another machine. Resume it there with the class.")
+        if mended:
+            raise InvalidInput(f"{mended}: {directory.name} runs on another machine. Resume it there with the class.")
         return _resumed_there(attach(name), launcher or address, {**changes}, trust_code=trust_code,
                               wait_s=ready_timeout_s if wait_ready else None, progress=progress)
     check_no_copy(directory)
     control, place = Control(directory), launchers.by_name(moved_to(directory.config(), launcher, address).launcher)
     if _lives(control, wait_s=ready_timeout_s):
-        if algorithm is not None:
-            raise InvalidInput(f"algorithm: {directory.name} is alive, and its class is replaced while it is stopped. "
+        if mended:
+            raise InvalidInput(f"{mended}: {directory.name} is alive, and its code is replaced while it is stopped. "
                                f"Stop it first: wb.attach({directory.name!r}).stop().")
         return _changed(Run(directory), {**changes})
     moved = moved_to(directory.config(), launcher, address)
     prepare = _checked_to_go_on(
-        directory, place, moved, {**changes}, algorithm=algorithm, address=address, trust_code=trust_code)
-    with nullcontext() if algorithm is None else _as_it_was_if_it_fails(control):
+        directory, place, moved, {**changes}, algorithm=algorithm, address=address, trust_code=trust_code,
+        code=mended_environment(moved, environment, wrappers))
+    with _as_it_was_if_it_fails(control) if mended else nullcontext():
         return Run(directory, started(
             directory, place, prepare, wait_ready=wait_ready, ready_timeout_s=ready_timeout_s, progress=progress))
 
@@ -202,7 +210,7 @@ def begun_again(directory: RunDirectory, place: Launcher, **changes: Any) -> Lau
         _changed(Run(directory), changes)
         return None
     prepare = _checked_to_go_on(
-        directory, place, directory.config(), changes, algorithm=None, address=None, trust_code=False)
+        directory, place, directory.config(), changes, algorithm=None, code={}, address=None, trust_code=False)
     return begun(directory, place, prepare)
 
 
@@ -216,14 +224,16 @@ def _lives(control: Control, *, wait_s: float) -> bool:
 
 def _checked_to_go_on(
     directory: RunDirectory, place: Launcher, moved: RunConfig, changes: dict[str, Any], *, algorithm: type | None,
-    address: str | None, trust_code: bool,
+    code: dict[str, bytes], address: str | None, trust_code: bool,
 ) -> Callable[[], None]:
     """What prepares the run's directory for another life, once all that may refuse it has been checked.
 
     Args:
         moved: its configuration, by the launcher and the address where it goes on.
+        code: what takes the place of other code than its algorithm's, by file name.
     """
     moved, mended = (moved, {}) if algorithm is None else with_algorithm(moved, algorithm, changes)
+    mended |= code
     config = with_changes(moved, moved.ending_warm_up(changes, stored_status(directory).updates))
     check_goes_on(directory, config)
     check_has_code(directory, config, but=mended)
@@ -277,11 +287,10 @@ def _check_history(directory: RunDirectory, config: RunConfig) -> None:
 
 @contextmanager
 def _as_it_was_if_it_fails(control: Control) -> Iterator[None]:
-    """Where a mended class fails before the run trains, the run is again what it was: its class may be nowhere else.
-    """
+    """Where mended code fails before the run trains, the run is again what it was: its code may be nowhere else."""
     directory = control.directory
-    file, record = directory.code / "algorithm.pkl", directory.read()
-    code = file.read_bytes() if file.exists() else None
+    record, files = directory.read(), sealed.files_in(directory.code)
+    code = {file: file.read_bytes() for file in files}
     status = MetricsReader(directory.metrics).status()
     try:
         yield
@@ -289,17 +298,17 @@ def _as_it_was_if_it_fails(control: Control) -> Iterator[None]:
         if directory.read()["state"] != "failed":  # it goes on, or was not started
             raise
         waiting.until_ended(control, END_S)
-        if code is None:
-            file.unlink(missing_ok=True)
-        else:
-            write_atomically(file, code)
+        for file in sealed.files_in(directory.code):
+            file.unlink()
+        for file, content in code.items():
+            write_atomically(file, content)
         directory.write(**{name: record[name] for name in ("config", "state", "error")},
                         config_before=directory.read()["config"])  # for the next life to say so
         if status is not None:
             with closing(MetricsWriter(directory.metrics)) as writer:
                 writer.status(status[0])  # with the reason of its end
                 writer.commit()
-        error.add_note(f"{directory.name} is what it was, with the class and the settings that it had.")
+        error.add_note(f"{directory.name} is what it was, with the code and the settings that it had.")
         raise
 
 

@@ -227,11 +227,10 @@ class Supervisor:
         if self._life == 1:
             self.event("launch", f"launched with {counted(self.config.actors, 'actors')}")
         else:
-            is_mended = self.run.read().get("mended") == self._life
-            with_class = ", with a mended class of its algorithm" if is_mended else ""
+            with_code = ", with mended code" if self.run.read().get("mended") == self._life else ""
             cut_off = self._state_before is not None and self._state_before not in ENDED
             after = ". Its life before had no end: its supervisor was killed, or its machine" if cut_off else ""
-            self.event("resume", f"started again{with_class}{after}", life=self._life)
+            self.event("resume", f"started again{with_code}{after}", life=self._life)
 
     def _turn(self) -> None:
         with self._guard:
