@@ -36,6 +36,7 @@ class GymnasiumVector(WithEndings):
     Args:
         keeps_endings: whether `ending` returns how episodes ended, for people to see.
         first_index: index of the first environment in messages, if other processes step others.
+        layout: of observations; None: as the environment and its space have it.
 
     An environment whose `metadata` has a "score" is scored: by the member of `info` that is called so, such as
     "is_success", at the end of each episode.
@@ -48,7 +49,7 @@ class GymnasiumVector(WithEndings):
 
     def __init__(
         self, name: str, build: Callable[[], Any], *, num_envs: int, seed: int, keeps_endings: bool = False,
-        first_index: int = 0,
+        first_index: int = 0, layout: Layout | None = None,
     ) -> None:
         self.num_envs, self._first_index = num_envs, first_index
         super().__init__(keeps_endings=keeps_endings)
@@ -59,7 +60,7 @@ class GymnasiumVector(WithEndings):
             for index in range(num_envs):
                 self._envs.append(self._built(build, index))
             first = self._envs[0]
-            self._layout: Layout = minigrid.layout_of(first, name) or layout_of(first.observation_space, name)
+            self._layout = layout or minigrid.layout_of(first, name) or layout_of(first.observation_space, name)
             actions, self.to_native = actions_of(first.action_space, name)
         except BaseException:
             self.close()

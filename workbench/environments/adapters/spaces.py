@@ -199,7 +199,7 @@ def _member(space: Any, path: tuple[Any, ...], name: str) -> Member:
         shape, dtype = tuple(int(size) for size in space.shape), np.dtype(space.dtype)
         binary = isinstance(space, MultiBinary) or dtype.kind == "b"
         if len(shape) in (2, 3) and (binary or dtype == np.uint8):
-            return _image(title, path, shape, dtype, binary=binary)
+            return image_member(title, path, shape, dtype, binary=binary)
         if dtype.kind in "fiub" and (dtype != np.uint8 or len(shape) < 2):
             size = int(np.prod(shape))
             flat = None if len(shape) == 1 else partial(_flat, size=size, axes=len(shape))
@@ -208,7 +208,7 @@ def _member(space: Any, path: tuple[Any, ...], name: str) -> Member:
     raise ShapeMismatch(f"{name} has the observation space {space}{where}, which is not supported. {_SUPPORTED}")
 
 
-def _image(title: str, path: tuple[Any, ...], shape: tuple[int, ...], dtype: Any, *, binary: bool) -> Member:
+def image_member(title: str, path: tuple[Any, ...], shape: tuple[int, ...], dtype: Any, *, binary: bool) -> Member:
     """An image: channels first, bits packed."""
     channels_last = len(shape) == 3 and shape[2] <= shape[0]
     planes = (1, *shape) if len(shape) == 2 else (shape[2], *shape[:2]) if channels_last else shape

@@ -14,7 +14,8 @@ does so too, and never against the package itself.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -22,9 +23,10 @@ import numpy as np
 
 from workbench.config import setting
 from workbench.config.settings import check_known, validate
-from workbench.environment_spec import EnvironmentSpec, Part
-from workbench.environments.adapters.guarded_calls import broken, called, close_all, raised
-from workbench.environments.contract import Array, Ending, Show, WithEndings, checked_actions, first_step, seeds_of
+from workbench.environment_spec import Part
+from workbench.environments.adapters.gymnasium_vector import GymnasiumVector
+from workbench.environments.adapters.spaces import Layout, Member, image_member, packed
+from workbench.environments.contract import Array, Show
 from workbench.environments.dmlab.level_cache import LevelCache
 from workbench.environments.dmlab.levels import (
     ACTIONS,
@@ -37,7 +39,6 @@ from workbench.environments.dmlab.levels import (
     words_as_bits,
 )
 from workbench.errors import UnknownName
-from workbench.trajectory import ENDED_FLAGS, StepBatch
 
 FRAMES_PER_SECOND = 60
 _EVALUATION_SEED = 0x600D5EED  # SEED's and IMPALA's `mixerSeed` for levels outside training
@@ -78,10 +79,15 @@ def check(name: str, options: Mapping[str, Any]) -> tuple[str, DmlabOptions]:
 
 def make(
     name: str, *, num_envs: int, seed: int, threads: int, options: Mapping[str, Any], show: Show = None
-) -> DmlabVector:
-    """`num_envs` copies of the level `name`. Raises as `check`, and EnvironmentFailed."""
+) -> GymnasiumVector:
+    """`num_envs` copies of the level `name`, stepped one after another. Raises as `check`, and EnvironmentFailed."""
     level, parsed = check(name, options)
-    return DmlabVector(name, level, num_envs=num_envs, seed=seed, options=parsed, show=show)
+    instructed = parsed.instruction == "on" or (parsed.instruction == "auto" and gives_instructions(level))
+    vector = GymnasiumVector(
+        name, partial(_Level, level, parsed, instructed=instructed), num_envs=num_envs, seed=seed,
+        keeps_endings=show is not None, layout=_with_words(parsed) if instructed else None)
+    vector.spec = replace(vector.spec, frames_per_step=parsed.frame_skip)
+    return vector
 
 
 def _open(level: str, options: DmlabOptions, *, instructed: bool) -> Any:
@@ -113,107 +119,56 @@ def _action_arrays(action_spec: list[dict[str, Any]]) -> list[Array]:
     return arrays
 
 
-class DmlabVector(WithEndings):
-    """N copies of one level, stepped one after another. See `contract.VectorEnvironment`.
+def _shape(options: DmlabOptions) -> tuple[int, int, int]:
+    """Of a screen."""
+    return options.height, options.width, 3
 
-    Raises EnvironmentFailed if one fails.
-    """
 
-    def __init__(
-        self, name: str, level: str, *, num_envs: int, seed: int, options: DmlabOptions, show: Show
-    ) -> None:
-        self.num_envs = num_envs
-        self.fps = FRAMES_PER_SECOND / options.frame_skip
-        self._name, self._seed, self._skip = name, seed, options.frame_skip
-        self._instructed = options.instruction == "on" or (options.instruction == "auto" and gives_instructions(level))
-        super().__init__(keeps_endings=show is not None)
-        self._labs: list[Any] = []
-        try:
-            for index in range(num_envs):
-                self._labs.append(called(name, index, "constructor", _open, level, options,
-                                         instructed=self._instructed))
-            self._actions: list[Array] = called(
-                name, 0, "action_spec", lambda: _action_arrays(self._labs[0].action_spec()))
-        except BaseException:
-            self.close()
-            raise
-        self._frame_shape = (options.height, options.width, 3)
-        image = (3, options.height, options.width)
-        self._seeds = [np.random.default_rng()] * num_envs
-        if self._instructed:
-            parts = (Part("image", image, "uint8"), Part("instruction", (WORDS * BITS,), "bits"))
-            self.spec = EnvironmentSpec(name, (sum(part.wire_bytes for part in parts),), "uint8", len(ACTIONS),
-                                        frames_per_step=self._skip, parts=parts)
-        else:
-            self.spec = EnvironmentSpec(name, image, "uint8", len(ACTIONS), frames_per_step=self._skip)
-        self._frames = np.zeros((num_envs, *self._frame_shape), np.uint8)  # current screens
-        self._observation = StepBatch.zeros(self.spec, num_envs).observation  # the last one
+def _with_words(options: DmlabOptions) -> Layout:
+    """The layout of a screen and the bits of its level's words."""
+    screen = image_member("image", ("image",), _shape(options), np.dtype(np.uint8), binary=False)
+    words = Part("instruction", (WORDS * BITS,), "bits")
+    return packed((screen, Member(("instruction",), words, (words.wire_bytes,), np.dtype(np.uint8), None)))
 
-    @property
-    def action_names(self) -> tuple[str, ...]:
-        """SEED's nine."""
-        return tuple(ACTIONS)
 
-    def reset(self, *, seed: int | None = None) -> StepBatch:
-        """Returns the first step of a new episode everywhere."""
-        observation = StepBatch.zeros(self.spec, self.num_envs).observation
-        self._endings = {}
-        for index, env_seed in enumerate(seeds_of(self._seed if seed is None else seed, self.num_envs).tolist()):
-            self._seeds[index] = np.random.default_rng(env_seed)
-            called(self._name, index, "reset", self._begin, index, observation[index])
-        self._observation = observation
-        return first_step(observation)
+class _Level:
+    """A level with the methods of a gymnasium.Env, for GymnasiumVector."""
 
-    def step(self, actions: Array) -> StepBatch:
-        """Returns the step after `actions`."""
-        action_list = checked_actions(actions, self.spec, self.num_envs).tolist()
-        before = self._observation
-        batch = StepBatch.zeros(self.spec, self.num_envs)
-        self._endings = {}
-        for index, lab in enumerate(self._labs):
-            try:
-                batch.reward[index] = lab.step(self._actions[action_list[index]], num_steps=self._skip)
-                running = lab.is_running()
-            except Exception as error:
-                raise raised(self._name, index, "step", error) from error
-            if running:
-                called(self._name, index, "observations", self._observe, index, batch.observation[index])
-                continue
-            batch.flags[index] = ENDED_FLAGS
-            if self.keeps_endings:
-                self._endings[index] = Ending(before[index].copy(), self._frames[index].copy())
-            called(self._name, index, "reset", self._begin, index, batch.observation[index])
-        if not np.isfinite(batch.reward).all():
-            index = int(np.flatnonzero(~np.isfinite(batch.reward))[0])
-            raise broken(self._name, index, "step", f"reward {batch.reward[index]} is not finite")
-        self._observation = batch.observation
-        return batch
+    action_names = tuple(ACTIONS)
 
-    def render(self, index: int) -> Array | None:
-        """The screen of level `index`, uint8 [height, width, 3]."""
-        frame: Array = self._frames[index].copy()
-        return frame
+    def __init__(self, level: str, options: DmlabOptions, *, instructed: bool) -> None:
+        from gymnasium.spaces import Box, Discrete
+
+        self._lab = _open(level, options, instructed=instructed)
+        self._actions = _action_arrays(self._lab.action_spec())
+        self._skip, self._instructed = options.frame_skip, instructed
+        self._seeds = np.random.default_rng()
+        self._seen: Any = None  # the last observation
+        self.observation_space = Box(0, 255, _shape(options), np.uint8)  # of the screen; `_with_words` adds the words
+        self.action_space = Discrete(len(ACTIONS))
+        self.metadata = {"render_fps": FRAMES_PER_SECOND / options.frame_skip}
+
+    def reset(self, *, seed: int | None = None) -> tuple[Any, dict[str, Any]]:
+        """Begins an episode; each has a seed of its own, drawn from `seed` on."""
+        if seed is not None:
+            self._seeds = np.random.default_rng(seed)
+        self._lab.reset(seed=int(self._seeds.integers(2**31)))
+        return self._observed(), {}
+
+    def step(self, action: int) -> tuple[Any, float, bool, bool, dict[str, Any]]:
+        """Holds `action` for its frames."""
+        reward = self._lab.step(self._actions[action], num_steps=self._skip)
+        running = self._lab.is_running()
+        return self._observed() if running else self._seen, reward, not running, False, {}
 
     def close(self) -> None:
-        """Closes every level."""
-        close_all(self._labs)
+        """Closes the package's level."""
+        self._lab.close()
 
-    def _begin(self, index: int, row: Array) -> None:
-        """Starts the next episode of level `index`, and writes its first observation into `row`."""
-        self._labs[index].reset(seed=int(self._seeds[index].integers(2**31)))
-        self._observe(index, row)
-
-    def _observe(self, index: int, row: Array) -> None:
-        """Writes the screen and the words of level `index` into `row`."""
-        observations = self._labs[index].observations()
-        frame = observations["RGB_INTERLEAVED"]
-        if frame.shape != self._frame_shape or frame.dtype != np.uint8:
-            raise broken(self._name, index, "observations", f"RGB_INTERLEAVED must be uint8 {self._frame_shape}, not "
-                                                            f"{frame.dtype} {frame.shape}")
-        self._frames[index] = frame
-        image = frame.transpose(2, 0, 1)
-        if not self._instructed:
-            row[...] = image
-            return
-        row[: image.size] = image.reshape(-1)
-        row[image.size :] = words_as_bits(observations["INSTR"])
+    def _observed(self) -> Any:
+        """The screen, with the words where they are observed."""
+        observations = self._lab.observations()
+        screen = observations["RGB_INTERLEAVED"]
+        self._seen = ({"image": screen, "instruction": words_as_bits(observations["INSTR"])} if self._instructed
+                      else screen)
+        return self._seen
