@@ -134,7 +134,7 @@ def test_a_kernel_that_is_killed_takes_its_rollout_along(tmp_path):
     with subprocess.Popen([sys.executable, "-c", code]) as kernel:
         try:
             playing = eventually(lambda: psutil.Process(kernel.pid).children())[0]
-            eventually(lambda: list((tmp_path / "run" / "rollouts").glob(".writing-*")))
+            eventually(lambda: list((tmp_path / "run" / "rollouts").glob(".making-*")))
         finally:
             kernel.kill()
     assert eventually(lambda: not playing.is_running() or playing.status() == psutil.STATUS_ZOMBIE)

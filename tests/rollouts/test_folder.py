@@ -119,7 +119,7 @@ def test_a_failure_leaves_nothing_and_keeps_the_one_before(tmp_path):
     target = tmp_path / "one"
     with replacing(target) as folder:
         written(folder, [], actions=[1])
-    (tmp_path / ".writing-999999999-killed").mkdir()
+    (tmp_path / ".making-999999999-killed").mkdir()
     with pytest.raises(KeyError), replacing(target) as folder:
         raise KeyError
     assert [path.name for path in tmp_path.iterdir()] == ["one"]
@@ -143,7 +143,7 @@ with replacing(Path({str(tmp_path / "theirs")!r})) as folder:
             assert hidden.is_dir()
         finally:
             other.kill()
-    (tmp_path / f".writing-{os.getpid()}-{hidden.name[-8:]}").mkdir()  # a pid says nothing: it is somebody else's now
+    (tmp_path / f".making-{os.getpid()}-{hidden.name[-8:]}").mkdir()  # a pid says nothing: it is somebody else's now
     with replacing(tmp_path / "mine") as folder:
         written(folder, [], actions=[2])
     assert [path.name for path in tmp_path.iterdir()] == ["mine"]

@@ -19,14 +19,14 @@ from typing import Any, Literal, Protocol, TypedDict, runtime_checkable
 from workbench.config import RunConfig
 from workbench.errors import AccessDenied, RunExists, RunNotFound, StorageFailed, UnknownName, WorkbenchError
 from workbench.rundir.files import check_fields, check_stays, own, read_record, whose, write_atomically, write_record
-from workbench.rundir.making import made_at_once
+from workbench.rundir.making import hidden_beside, made_at_once
 from workbench.rundir.record_folder import RECORD_NAME, RecordFolder
 from workbench.rundir.sockets import socket_address
 
 __all__ = [
     "BY_HAND", "ENDED", "NOT_FINITE", "REMOTE", "OfRun", "Parent", "RunDirectory", "around", "checked_record",
-    "code_beside", "create", "every", "find", "gone", "home", "made_at_once", "of_checkpoint", "parent_of",
-    "read_record", "trash", "write_atomically", "write_record",
+    "code_beside", "create", "every", "find", "gone", "hidden_beside", "home", "made_at_once", "of_checkpoint",
+    "parent_of", "read_record", "trash", "write_atomically", "write_record",
 ]
 
 ENDED = ("stopped", "finished", "failed")  # states in run.json of a run that is over

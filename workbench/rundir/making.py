@@ -1,4 +1,4 @@
-"""Makes a folder of the home, such as a run's, all at once or not at all."""
+"""Makes a folder, such as a run's, all at once or not at all."""
 
 from __future__ import annotations
 
@@ -26,22 +26,32 @@ def made_at_once(path: Path, kind: str) -> Iterator[Path]:
     """
     try:
         make_private(path.parent)
-        with _making(path.parent):
+        with hidden_beside(path) as hidden:
             if path.exists():  # before any work
                 raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), str(path))
-            hidden = path.with_name(f"{_MAKING}-{secrets.token_hex(8)}")
-            hidden.mkdir(mode=0o700)
-            try:
-                yield hidden
-                _renamed(hidden, path)
-            except BaseException:
-                shutil.rmtree(hidden, ignore_errors=True)
-                raise
+            yield hidden
+            _renamed(hidden, path)
     except (FileExistsError, WorkbenchError):
         raise
     except OSError as error:
         raise HomeNotWritable(f"cannot create the {kind} {path.name!r} in {path.parent}: {error.strerror}. Set "
                               "WORKBENCH_HOME to a folder that can be written and has room.") from None
+
+
+@contextmanager
+def hidden_beside(path: Path) -> Iterator[Path]:
+    """A new hidden folder beside `path`, removed after the block unless it was renamed.
+
+    If its process is killed, the next call removes it. Raises StorageFailed where the file system has no locks, and
+    OSError.
+    """
+    with _making(path.parent):
+        hidden = path.with_name(f"{_MAKING}-{secrets.token_hex(8)}")
+        hidden.mkdir(mode=0o700)
+        try:
+            yield hidden
+        finally:
+            shutil.rmtree(hidden, ignore_errors=True)
 
 
 def _renamed(hidden: Path, path: Path) -> None:
@@ -57,9 +67,9 @@ def _renamed(hidden: Path, path: Path) -> None:
 def _making(folder: Path) -> Iterator[None]:
     """A lock shared by all that make something in `folder`; one that is alone removes what killed processes left.
 
-    Raises StorageFailed where the home's file system has no locks.
+    Raises StorageFailed where the file system has no locks.
     """
-    descriptor = os.open(folder.parent / _MAKING, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    descriptor = os.open(folder.parent / _MAKING, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
     try:
         with suppress(BlockingIOError):
             _flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB, folder)

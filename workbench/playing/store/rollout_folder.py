@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import errno
-import fcntl
 import json
 import os
-import secrets
 import shutil
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager, suppress
@@ -174,7 +172,7 @@ def replacing(target: Path) -> Iterator[Path]:
     with scratch_beside(target) as hidden:
         yield hidden
         with _writing(target):
-            _swap(hidden, target, target.with_name(hidden.name.replace("writing", "removing")))
+            _swap(hidden, target, target.with_name(f"{hidden.name}-before"))
 
 
 def _inode(path: Path) -> int:
@@ -187,18 +185,11 @@ def _inode(path: Path) -> int:
 
 @contextmanager
 def scratch_beside(target: Path) -> Iterator[Path]:
-    """A hidden folder beside `target`, removed after the block. Raises StorageFailed.
-
-    The remains of a killed process are removed when the next hidden folder is created there.
-    """
-    hidden = target.with_name(f".writing-{secrets.token_hex(8)}")
+    """A hidden folder beside `target`, removed after the block. Raises StorageFailed."""
     with ExitStack() as stack:
         with _writing(target):
             make_private(target.parent)
-            _remove_unfinished(target.parent)
-            stack.enter_context(_held(hidden))  # before others could take the folder for remains
-            hidden.mkdir(mode=0o700)
-        stack.callback(shutil.rmtree, hidden, ignore_errors=True)
+            hidden = stack.enter_context(rundir.hidden_beside(target))
         yield hidden
 
 
@@ -217,37 +208,6 @@ def _swap(hidden: Path, target: Path, before: Path) -> None:
                 raise
         finally:
             shutil.rmtree(before, ignore_errors=True)
-
-
-@contextmanager
-def _held(hidden: Path) -> Iterator[bool]:
-    """Hold the lock of a hidden folder, a file beside it. Yields False if another process holds it.
-
-    The kernel releases it however its holder ends. A pid would not do: pids are reused, and two hosts may share a home.
-    """
-    lock = hidden.with_name(f".lock-{hidden.name.partition('-')[2]}")
-    descriptor = os.open(lock, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
-    try:
-        try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            yield False
-        else:
-            try:
-                yield True
-            finally:
-                with suppress(OSError):
-                    lock.unlink()
-    finally:
-        os.close(descriptor)
-
-
-def _remove_unfinished(folder: Path) -> None:
-    """Remove the hidden folders that killed processes left behind."""
-    for path in (*folder.glob(".writing-*"), *folder.glob(".removing-*")):
-        with _held(path) as acquired:
-            if acquired:
-                shutil.rmtree(path, ignore_errors=True)
 
 
 def read(folder: Path) -> Stored:
