@@ -208,7 +208,7 @@ class WorkerEpisode:
             self._writer.finish(record, into=folder)
 
     def state(self) -> dict[str, Any]:
-        """The current state as JSON data: see `playing.by_hand.game.Moment`."""
+        """The current state as JSON data: see `playing.by_hand.moment.Moment`."""
         spec = self._stage.environment.spec
         return {
             "episode": self.number, "seed": self.seed, "step": self.steps, "frames": self.steps * spec.frames_per_step,

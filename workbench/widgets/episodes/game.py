@@ -20,8 +20,9 @@ import traitlets
 from PIL import Image
 
 from workbench.errors import WorkbenchError
-from workbench.playing.by_hand.game import AGENT, SPEEDS, Game
+from workbench.playing.by_hand.game import SPEEDS, Game
 from workbench.playing.by_hand.keyboard import RESERVED
+from workbench.playing.by_hand.moment import AGENT
 from workbench.tables import number
 from workbench.widgets.episodes import filmstrip
 from workbench.widgets.episodes.filmstrip import StripFrame
