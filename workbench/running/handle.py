@@ -1,79 +1,54 @@
-"""`Run`: the handle of a run. The run goes on when the handle, or the kernel that holds it, goes."""
+"""`Run`: the handle of a run. The run goes on when the handle, or the kernel that holds it, goes.
+
+What only reads the run's directory is in `recorded_run`.
+"""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Unpack
 
 from workbench import checkpoints, imports, launchers, rundir
 from workbench.checkpoints import Checkpoint
-from workbench.config import REPLAY_S, RunConfig, Setting
+from workbench.config import REPLAY_S, Setting
 from workbench.config.signatures import with_fields
-from workbench.errors import (
-    InvalidInput,
-    NamesNearest,
-    RunNotAlive,
-    UnknownName,
-    WorkbenchError,
-    WrongType,
-    checked_arguments,
-    printable,
-)
-from workbench.metrics import COUNTERS, MetricsReader
+from workbench.errors import InvalidInput, RunNotAlive, WorkbenchError, checked_arguments
 from workbench.metrics.collapse import LEAST_EPISODES
 from workbench.metrics.flights import Flights
-from workbench.metrics.meanings import SYNONYMS, described
 from workbench.metrics.status import RunStatus
 from workbench.playing.watch import Watching
 from workbench.rundir import RunDirectory
 from workbench.running import deletion, remote, waiting
 from workbench.running.checking import moved_to
-from workbench.running.checkpoint_list import Checkpoints
 from workbench.running.choosing import best_checkpoint, newest_checkpoint
 from workbench.running.connection import COMMAND_S, Control, checked, stored_status
 from workbench.running.fork import forked
 from workbench.running.progress import notify
+from workbench.running.recorded_run import RecordedRun
 from workbench.running.starting import started
-from workbench.running.tuning import Hyperparameter, hyperparameters, undo
-from workbench.tables import Table, duration, plain
+from workbench.running.tuning import undo
+from workbench.tables import duration, plain
 
 if TYPE_CHECKING:
-    import pandas as pd
-
     from workbench.config.keywords import LiveFields, RunFields
-    from workbench.playing.rollout import Rollout
-    from workbench.running.card.card import Card
 
 _STOP_MARGIN_S = 20.0  # for the actors and the supervisor itself, after the learner's last checkpoint
-_ONE_METRIC = "Give one name a call: run.metrics('episode_return'). run.metric_names lists the names."
 FRESH_S = 2.0  # age below which a repr reads no newer status
 
 
-class Run(NamesNearest):
+class Run(RecordedRun):
     """A run that goes on in the background. `wb.launch`, `wb.attach` and `wb.resume` return one."""
 
     def __init__(
         self, directory: RunDirectory, status: RunStatus | None = None, *, following: remote.Following | None = None
     ) -> None:
-        self._directory = directory = replace(directory, created=checked(directory).read()["created"])
+        super().__init__(directory)
         self._following = following  # kept for as long as this handle is
-        self._control = Control(directory, kept=following)
-        self._reader = MetricsReader(directory.metrics)
-        self._remember(status or stored_status(directory))
-
-    @property
-    def name(self) -> str:
-        """The run's name, or its address on a cluster; `wb.attach(name)` from any kernel finds it again."""
-        return self._directory.name
-
-    @property
-    def directory(self) -> RunDirectory:
-        """Where the run is on disk: its record, metrics, checkpoints and logs."""
-        return self._directory
+        self._control = Control(self._directory, kept=following)
+        self._remember(status or stored_status(self._directory))
 
     # --- reading ------------------------------------------------------------------------------------------------
 
@@ -81,11 +56,6 @@ class Run(NamesNearest):
     def status(self) -> RunStatus:
         """State, progress, speed, return and actors as they are now; also of a dead or ended run."""
         return self._remember(self._control.status())
-
-    @property
-    def path(self) -> Path:
-        """The run's directory as a path."""
-        return self._directory.path
 
     @property
     def state(self) -> str:
@@ -101,86 +71,6 @@ class Run(NamesNearest):
         """The status that this handle read last; reads nothing."""
         return self._last
 
-    @property
-    def config(self) -> RunConfig:
-        """The configuration, live changes included."""
-        return self._directory.config()
-
-    @property
-    def hyperparameters(self) -> Table[Hyperparameter]:
-        """The fields that `tune` can change, with value, default, bounds and unit."""
-        return hyperparameters(self.config)
-
-    @checked_arguments(name=_ONE_METRIC)
-    def metrics(self, name: str) -> pd.DataFrame:
-        """One metric up to now: columns frames, steps, updates, time_s, value. Raises UnknownName with the nearest.
-
-        A metric of the run's algorithm, or of every run, has no rows until it is recorded. What a killed learner did
-        after its last checkpoint is not of it: that was trained anew.
-        """
-        import pandas as pd
-
-        if not isinstance(name, str):
-            raise WrongType(f"metrics({name!r:.100}): {_ONE_METRIC}")
-        names = {*self.metric_names, *described(type(self.config.hyperparameters))}
-        if name not in names:
-            raise UnknownName.among("metric", name, names, "run.metric_names lists those recorded.", SYNONYMS)
-        return pd.DataFrame(self._reader.series(name))
-
-    @property
-    def metric_names(self) -> list[str]:
-        """The names of the run's metrics, sorted."""
-        checked(self._directory)
-        return self._reader.names()
-
-    @property
-    def events(self) -> pd.DataFrame:
-        """The run's events, oldest first: time, kind, message, frames, steps, updates, time_s, data.
-
-        An event before the first status of a resumed learner has no frames, steps and updates.
-        """
-        import pandas as pd
-
-        from workbench.metrics.event_table import EventTable
-
-        checked(self._directory)
-        columns = ["time", "kind", "message", *COUNTERS, "data"]
-        table = EventTable(self._reader.events(), columns=columns)
-        table["time"] = pd.to_datetime(table["time"], unit="s")
-        table["message"] = table["message"].map(printable)
-        return table.astype(dict.fromkeys(("frames", "steps", "updates"), "Int64"))  # which has missing values
-
-    @property
-    def checkpoints(self) -> Checkpoints:
-        """Checkpoints on disk, oldest first: a list, which a cell shows as the inspector."""
-        return Checkpoints(checkpoints.every(checked(self._directory).checkpoints), self)
-
-    @property
-    def best(self) -> Checkpoint | None:
-        """The good checkpoint on disk whose last episodes had the highest mean, the earliest of several; or None.
-
-        The mean is that of the last episodes (`status`), of 20 at least, when it was written: of environments that
-        evaluate, if any do; of scores, where there are any. Pruning keeps this checkpoint.
-        """
-        return checkpoints.best_good(self.checkpoints)[0]
-
-    @property
-    def rollouts(self) -> list[Rollout]:
-        """The rollouts on disk that `wb.rollout` played with this run's checkpoints, oldest first, without branches."""
-        from workbench.playing.rollout import every
-
-        return every(checked(self._directory))
-
-    def card(self) -> Card:
-        """One page to judge this run by and to repeat it: `.save("pong.md")` or .html.
-
-        It has environment, preprocessing, hyperparameters with units, changes, seed, machine, versions, results and
-        curve.
-        """
-        from workbench.running.card.card import card
-
-        return card(self._directory)
-
     @checked_arguments(path="run.share('pong.html'), for example.")
     def share(self, path: str | Path | None = None) -> Path:
         """Write this run as one HTML file below 10 MB that any browser opens offline; returns its path.
@@ -194,23 +84,6 @@ class Run(NamesNearest):
         Raises InvalidInput for another ending, StorageFailed.
         """
         return Path(imports.widget("sharing.shared_page").share(self, path))
-
-    @checked_arguments(service="run.track('wandb'), for example.")
-    def track(self, service: str, *, timeout_s: float | None = None) -> int:
-        """Send the run's history to "wandb", "mlflow" or "trackio", and return the number of rows that were new to it.
-
-        Each metric goes once, however often this is called: later calls send what was recorded since. The service's own
-        environment variables say where it is and hold its key. `wb.launch(..., track="wandb")` sends it while the run
-        learns. See docs/tools.md.
-
-        Raises UnknownName, MissingPackage; InvalidInput while the run's own process sends it there; WorkbenchError with
-        the service's error, or after `timeout_s`.
-        """
-        from workbench.running.sent_history import sent
-
-        remote.check_here(self._directory, "its history is sent from there",
-                          f"Launch with track={service!r}, or call run.track on the cluster.")
-        return sent(checked(self._directory), service, timeout_s=timeout_s)
 
     @checked_arguments(**dict.fromkeys(("steps", "timesteps", "total_timesteps"), "Give frames=...: on Atari a step is "
                                        "four, elsewhere usually one."))
