@@ -31,7 +31,6 @@ class LearnerGroup(Life):
         self._begin = begin
         self._endings: list[tuple[Life, ProcessEnding]] = []  # in the order in which `poll` saw them
         self._hung: list[Life] = []  # alive, though the others have lost them
-        self._kill_at = float("inf")  # monotonic time at which hung learners are killed
         self._alive = False
 
     @property
@@ -60,7 +59,8 @@ class LearnerGroup(Life):
         self.name = self.members[0].name
         self._began()
         self._endings, self._hung, self._alive = [], [], True
-        self._kill_at = float("inf") if all(started) else 0.0
+        if not all(started):
+            self._kill_at = 0.0
         return True
 
     def poll(self) -> ProcessEnding | None:
@@ -70,7 +70,7 @@ class LearnerGroup(Life):
         for member in self.members:
             if (ending := member.poll()) is not None:
                 self._note_ending(member, ending)
-        if time.monotonic() > self._kill_at:
+        if time.monotonic() > self._kill_at:  # learners that hang
             self._kill_at = float("inf")
             self._hung = [member for member in self.members if member.alive and self._endings]
             self._end_rest(0.0)

@@ -54,7 +54,7 @@ class ThreadLife(Life):
         self._thread: threading.Thread | None = None  # of this life; None: there is none
         self._former: threading.Thread | None = None  # of a life that was given up
         self._error: BaseException | None = None
-        self._leave_at = self._give_up_at = float("inf")
+        self._give_up_at = float("inf")
         self._asked_to_leave = False
 
     @property
@@ -76,7 +76,7 @@ class ThreadLife(Life):
         if self.alive or self.lingers or self.waiting_s() > 0:
             return False
         self._began()
-        self._leave_at = self._give_up_at = float("inf")
+        self._give_up_at = float("inf")
         self._asked_to_leave = False
         self._error, self._work, self._former = None, self._make(), None
         self._thread = threading.Thread(target=self._live, args=(self._work,), name=self.name, daemon=True)
@@ -94,7 +94,7 @@ class ThreadLife(Life):
         if self._thread is None or self._work is None:
             return None
         now = time.monotonic()
-        if now > self._leave_at and not self._asked_to_leave:
+        if now > self._kill_at and not self._asked_to_leave:
             self.kill()
         if self._thread.is_alive():
             if now < self._give_up_at:
@@ -123,11 +123,6 @@ class ThreadLife(Life):
             return
         self.expect_end(grace_s)
         self._work.end()
-
-    def expect_end(self, grace_s: float) -> None:
-        """Do not count the end of this life as a failure; after `grace_s` seconds, `poll` asks it to leave at once."""
-        self._asked_to_end = True
-        self._leave_at = time.monotonic() + grace_s
 
     def kill(self) -> None:
         """Ask this life to leave at once; it is given up if it does not."""

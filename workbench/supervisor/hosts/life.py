@@ -6,6 +6,7 @@ machine; `ray.RemoteChild`, one on some node; `launchers.inline.threads.ThreadLi
 
 from __future__ import annotations
 
+import math
 import time
 import traceback
 from abc import ABC, abstractmethod
@@ -98,6 +99,7 @@ class Life(ABC):
         self.started_at = 0.0
         self.back_off = BackOff()
         self._asked_to_end = False
+        self._kill_at = math.inf  # on the monotonic clock
 
     @property
     @abstractmethod
@@ -129,9 +131,10 @@ class Life(ABC):
     def end(self, grace_s: float) -> None:
         """Request the end of this life; `poll` kills it after `grace_s` seconds."""
 
-    @abstractmethod
     def expect_end(self, grace_s: float) -> None:
         """Count the coming end of this life as requested, no failure; `poll` kills it after `grace_s` seconds."""
+        if self.alive:
+            self._asked_to_end, self._kill_at = True, time.monotonic() + grace_s
 
     @abstractmethod
     def kill(self) -> None:
@@ -145,7 +148,7 @@ class Life(ABC):
         """Count a life that begins now."""
         self.restarts += 1
         self.started_at = time.monotonic()
-        self._asked_to_end = False
+        self._asked_to_end, self._kill_at = False, math.inf
 
     def _ended(self, code: int, error: dict[str, str] | None, *, lost: str = "") -> ProcessEnding:
         """The ending of this life; one that nobody requested is a failure, which lengthens the back-off."""

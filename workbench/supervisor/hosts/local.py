@@ -38,7 +38,6 @@ class Child(Life):
         self._environment = dict(environment)
         self._keep_open = keep_open
         self._process: subprocess.Popen[bytes] | None = None
-        self._kill_at = float("inf")
 
     @property
     def alive(self) -> bool:
@@ -64,7 +63,6 @@ class Child(Life):
                 pass_fds=() if self._keep_open is None else (self._keep_open,),
             )
         self._began()
-        self._kill_at = float("inf")
 
     def start_if_due(self) -> bool:
         return not self.alive and self.back_off.started(self.start)
@@ -97,10 +95,6 @@ class Child(Life):
         if self._process is not None:
             with suppress(ProcessLookupError):
                 os.killpg(self._process.pid, signal.SIGKILL)
-
-    def expect_end(self, grace_s: float) -> None:
-        self._asked_to_end = True
-        self._kill_at = time.monotonic() + grace_s
 
     def log_tail(self) -> str:
         return tail(self.log)

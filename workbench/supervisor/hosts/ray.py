@@ -138,7 +138,7 @@ class RemoteChild(Life):
         self._sent_addresses: dict[str, bytes] = {}
         self._tail = ""
         self._leaves = False
-        self._kill_at = self._give_up_at = float("inf")
+        self._give_up_at = float("inf")
 
     @property
     def alive(self) -> bool:
@@ -172,7 +172,7 @@ class RemoteChild(Life):
         self._where, self._pid, self.seat = self._actor.where.remote(), None, None
         self._began()
         self._leaves = False
-        self._kill_at = self._give_up_at = float("inf")
+        self._give_up_at = float("inf")
 
     def poll(self) -> ProcessEnding | None:
         if self._life is None:
@@ -228,12 +228,6 @@ class RemoteChild(Life):
             self._kill_host()
         else:
             self._actor.end.remote(grace_s)
-
-    def expect_end(self, grace_s: float) -> None:
-        if self._life is None:
-            return
-        self._asked_to_end = True
-        self._kill_at = time.monotonic() + grace_s
 
     def kill(self) -> None:
         if self._life is None:
