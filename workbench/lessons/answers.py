@@ -34,21 +34,25 @@ def expect_close(answer: Any, expected: Any, words: str, inputs: Mapping[str, An
 
 def compared(
     right: Callable[..., Any], *cases: tuple[Any, ...], why: str, words: str = "", names: Sequence[str] = (),
-    tolerance: float = 1e-5,
+    tolerance: float = 1e-5, expected: Callable[..., Any] | None = None,
 ) -> Exercise:
-    """An exercise whose answer is a function that returns the numbers of `right` in each case.
+    """An exercise whose answer is a function that returns the numbers of `right` in each case; or those of `expected`,
+    where `right` shows how a student would write it.
 
-    A case holds the arguments and, last, what is special in it; where `words` say that for all cases, arguments alone.
-    A wrong answer is shown with its arguments by `names`, which are those of the parameters unless given.
+    A case holds the arguments, or a dict of them, and, last, what is special in it; where `words` say that for all
+    cases, arguments alone. A wrong answer is shown with its arguments by `names`, which are those of the parameters
+    unless given.
     """
     names = names or list(inspect.signature(right).parameters)
 
     def check(answer: Any) -> None:
         for case in cases:
             inputs, said = (case, words) if words else (case[:-1], case[-1])
-            expected = right(*inputs)
-            expect_close(expect_written(answer(*inputs)), expected, said, dict(zip(names, inputs, strict=False)),
-                         tolerance=tolerance)
+            named = inputs[0] if isinstance(inputs[0], dict) else {}
+            inputs = () if named else inputs
+            shown = {name: named[name] for name in names if name in named} or dict(zip(names, inputs, strict=False))
+            mine = expect_written(answer(*inputs, **named))
+            expect_close(mine, (expected or right)(*inputs, **named), said, shown, tolerance=tolerance)
 
     return Exercise(check, right, why)
 

@@ -11,11 +11,13 @@ import numpy as np
 import torch
 
 from workbench.algorithms.r2d2 import targets as learner
-from workbench.lessons.answers import expect_close, expect_written
+from workbench.lessons.answers import compared, expect_written
 from workbench.lessons.exercise import Exercise, Wrong
 
 EPSILON = 1e-3
 _POINTS = np.array([-10_000.0, -100.0, -3.0, -0.5, 0.0, 0.5, 3.0, 100.0, 10_000.0])
+_RESCALED = ((_POINTS, 1e-3, "for ε = 0.001 and an array"), (_POINTS, 0.1, "for ε = 0.1 and an array"),
+             (100.0, 1e-3, "for ε = 0.001 and a number alone"))
 
 
 def h(x, epsilon=1e-3):
@@ -23,25 +25,10 @@ def h(x, epsilon=1e-3):
     return np.sign(x) * (np.sqrt(np.abs(x) + 1) - 1) + epsilon * x
 
 
-def _check_rescale(answer: Any) -> None:
-    for x, epsilon in ((_POINTS, 1e-3), (_POINTS, 0.1), (100.0, 1e-3)):
-        expect_close(expect_written(answer(x, epsilon)), h(x, epsilon), _words(x, epsilon), {"x": x}, tolerance=1e-6)
-
-
 def h_inverse(y, epsilon=1e-3):
     """The return x of which h makes y."""
     root = (np.sqrt(1 + 4 * epsilon * (np.abs(y) + 1 + epsilon)) - 1) / (2 * epsilon)
     return np.sign(y) * (root**2 - 1)
-
-
-def _check_unrescale(answer: Any) -> None:
-    for x, epsilon in ((_POINTS, 1e-3), (_POINTS, 0.1), (100.0, 1e-3)):
-        squashed = h(x, epsilon)
-        expect_close(expect_written(answer(squashed, epsilon)), x, _words(x, epsilon), {"y": squashed}, tolerance=1e-4)
-
-
-def _words(x: Any, epsilon: float) -> str:
-    return f"for ε = {epsilon} and {'an array' if isinstance(x, np.ndarray) else 'a number alone'}"
 
 
 def targets(online, target, rewards, discounts, n, h, h_inverse):
@@ -57,18 +44,6 @@ def targets(online, target, rewards, discounts, n, h, h_inverse):
     return np.array(y)
 
 
-def _check_targets(answer: Any) -> None:
-    for case, words in (
-        (_case(n=1), "with n = 1"),
-        (_case(n=2), "with n = 2, where the last target has only one step left"),
-        (_case(n=2, end=1), "with n = 2 and an episode that ends at the second step (γ is 0 there)"),
-        (_case(n=5), "with n = 5, more than there are steps"),
-        (_another_size(), "with n = 3, six steps and three actions"),
-    ):
-        mine = expect_written(answer(**case, h=h, h_inverse=h_inverse))
-        expect_close(mine, _targets(**case), words, case, tolerance=1e-4)
-
-
 def _case(*, n: int, end: int | None = None) -> dict[str, Any]:
     discounts = np.full(4, 0.9)
     if end is not None:
@@ -76,7 +51,7 @@ def _case(*, n: int, end: int | None = None) -> dict[str, Any]:
     return {
         "online": np.array([[1.0, 0.0], [0.0, 2.0], [3.0, 1.0], [0.5, 0.6], [2.0, 4.0]]),
         "target": np.array([[0.0, 5.0], [6.0, 1.0], [2.0, 7.0], [9.0, 3.0], [8.0, 1.5]]),
-        "rewards": np.array([1.0, -2.0, 3.0, 10.0]), "discounts": discounts, "n": n,
+        "rewards": np.array([1.0, -2.0, 3.0, 10.0]), "discounts": discounts, "n": n, "h": h, "h_inverse": h_inverse,
     }  # fmt: skip
 
 
@@ -85,10 +60,10 @@ def _another_size() -> dict[str, Any]:
     random = np.random.default_rng(0)
     online, target = random.permutation(42).reshape(2, 7, 3) / 4
     return {"online": online, "target": target, "rewards": random.integers(-4, 5, 6) / 2,
-            "discounts": np.full(6, 0.9), "n": 3}
+            "discounts": np.full(6, 0.9), "n": 3, "h": h, "h_inverse": h_inverse}
 
 
-def _targets(online: Any, target: Any, rewards: Any, discounts: Any, n: int) -> Any:
+def _targets(online: Any, target: Any, rewards: Any, discounts: Any, n: int, **_: Any) -> Any:
     """The same by the functions that the learner uses."""
     online, target = (torch.as_tensor(array).unsqueeze(1) for array in (online, target))
     reward_t, discount_t = (torch.as_tensor(array).unsqueeze(1) for array in (rewards, discounts))
@@ -103,14 +78,9 @@ def priority(errors, eta=0.9):
     return eta * sizes.max() + (1 - eta) * sizes.mean()
 
 
-def _check_priority(answer: Any) -> None:
-    for errors, eta, words in (
-        (np.array([0.1, -0.5, 0.2]), 0.9, "where the largest error is negative"),
-        (np.array([1.0, 0.0, 0.0, 0.0]), 0.0, "with η = 0"),
-        (np.array([0.3, -0.3, 0.1]), 0.5, "with η = 0.5"),
-    ):
-        wanted = learner.sequence_priorities(torch.tensor(errors).unsqueeze(1), max_share=eta)[0]
-        expect_close(expect_written(answer(errors, eta)), float(wanted), words, {"errors": errors, "eta": eta})
+def _priority(errors: Any, eta: float) -> Any:
+    """The same by the function that the learner uses."""
+    return learner.sequence_priorities(torch.tensor(errors).unsqueeze(1), max_share=eta)[0]
 
 
 COIN = float(h_inverse((h(0.0) + h(100.0)) / 2))
@@ -126,12 +96,24 @@ def _check_coin(answer: Any) -> None:
                     "return that is.")
 
 
-rescale = Exercise(_check_rescale, h, why="A root takes the size out, and εx keeps the slope from vanishing.")
-unrescale = Exercise(_check_unrescale, h_inverse,
+rescale = compared(h, *_RESCALED, names=("x",), tolerance=1e-6,
+                   why="A root takes the size out, and εx keeps the slope from vanishing.")
+unrescale = compared(h_inverse, *((h(x, epsilon), epsilon, words) for x, epsilon, words in _RESCALED), names=("y",),
+                     tolerance=1e-4,
                      why="Solve y = √(x+1) − 1 + εx for √(x+1): a quadratic equation. The sign goes around it.")
-target = Exercise(_check_targets, targets,
+target = compared(targets,
+                  (_case(n=1), "with n = 1"),
+                  (_case(n=2), "with n = 2, where the last target has only one step left"),
+                  (_case(n=2, end=1), "with n = 2 and an episode that ends at the second step (γ is 0 there)"),
+                  (_case(n=5), "with n = 5, more than there are steps"),
+                  (_another_size(), "with n = 3, six steps and three actions"),
+                  names=("online", "target", "rewards", "discounts", "n"), tolerance=1e-4, expected=_targets,
                   why="The online network chooses, the target network values; h⁻¹ before the sum, h after it.")
-sequence_priority = Exercise(_check_priority, priority, why="Sizes first, then maximum and mean over the sequence.")
+sequence_priority = compared(priority,
+                             (np.array([0.1, -0.5, 0.2]), 0.9, "where the largest error is negative"),
+                             (np.array([1.0, 0.0, 0.0, 0.0]), 0.0, "with η = 0"),
+                             (np.array([0.3, -0.3, 0.1]), 0.5, "with η = 0.5"), expected=_priority,
+                             why="Sizes first, then maximum and mean over the sequence.")
 coin = Exercise(_check_coin, round(COIN, 1),
                 why="h is concave above 0, so by Jensen's inequality h⁻¹ of the mean of h is below the mean: here "
                     "29.7 instead of 50. Below 0 h is convex, and a coin for 0 or −100 looks like −29.7: better "

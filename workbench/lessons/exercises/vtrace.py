@@ -8,8 +8,7 @@ import numpy as np
 import torch
 
 from workbench.algorithms.vtrace.targets import vtrace_targets
-from workbench.lessons.answers import compared, expect_close, expect_written, number
-from workbench.lessons.exercise import Exercise
+from workbench.lessons.answers import compared, number
 
 ENVIRONMENTS, BATCH = 512, 4
 
@@ -24,21 +23,6 @@ def vtrace(values, last_value, rewards, discounts, rhos, rho_bar=1.0, c_bar=1.0,
         targets[t] = values[t] + delta + discounts[t] * c * (next_target - next_value)
         next_value, next_target = values[t], targets[t]
     return targets
-
-
-def _check_targets(answer: Any) -> None:
-    for case, words in (
-        (_case(1.0, 1.0, 1.0), "on policy (every ρ is 1)"),
-        (_case(1.0, 1.0, 1.0, end=True), "on policy, with an episode that ends in the middle (γ is 0 there)"),
-        (_case(3.0, 3.0, 3.0), "with ratios of 3, which ρ̄ and c̄ cut"),
-        (_case(0.5, 0.5, 0.5), "with ratios of 0.5"),
-        (_case(3.0, 3.0, 3.0, rho_bar=2.0, c_bar=0.5), "with ρ̄ = 2 and c̄ = 0.5"),
-        (_case(0.5, 2.0, 0.8), "with another ratio at each step"),
-        (_case(1.0, 1.0, 1.0, lambda_=0.5), "with λ = 0.5"),
-        (_case(3.0, 0.5, 3.0, lambda_=0.5), "with λ = 0.5 and ratios of 3, 0.5 and 3"),
-        (_another_size(), "with three unrolls of five steps"),
-    ):
-        expect_close(expect_written(answer(**case)), _targets(**case), words, case)
 
 
 def _case(*rhos: float, end: bool = False, **clips: float) -> dict[str, Any]:
@@ -69,8 +53,18 @@ def _targets(
     return targets.vs.numpy()
 
 
-targets = Exercise(
-    _check_targets, vtrace,
+targets = compared(
+    vtrace,
+    (_case(1.0, 1.0, 1.0), "on policy (every ρ is 1)"),
+    (_case(1.0, 1.0, 1.0, end=True), "on policy, with an episode that ends in the middle (γ is 0 there)"),
+    (_case(3.0, 3.0, 3.0), "with ratios of 3, which ρ̄ and c̄ cut"),
+    (_case(0.5, 0.5, 0.5), "with ratios of 0.5"),
+    (_case(3.0, 3.0, 3.0, rho_bar=2.0, c_bar=0.5), "with ρ̄ = 2 and c̄ = 0.5"),
+    (_case(0.5, 2.0, 0.8), "with another ratio at each step"),
+    (_case(1.0, 1.0, 1.0, lambda_=0.5), "with λ = 0.5"),
+    (_case(3.0, 0.5, 3.0, lambda_=0.5), "with λ = 0.5 and ratios of 3, 0.5 and 3"),
+    (_another_size(), "with three unrolls of five steps"),
+    expected=_targets,
     why="One pass from the back: the correction of step t+1, cut by c̄ and γ, is added to the error of step t.",
 )
 
