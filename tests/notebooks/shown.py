@@ -19,5 +19,6 @@ def _cells(row: str) -> list[str]:
 
 
 def shows_a_picture(cell: Any) -> bool:
-    """Whether a cell shows a PNG."""
-    return any("image/png" in output.get("data", {}) for output in cell.outputs)
+    """Whether a cell shows a PNG, by itself or in HTML."""
+    shown = [output.get("data", {}) for output in cell.outputs]
+    return any("image/png" in data or "data:image/png" in data.get("text/html", "") for data in shown)

@@ -24,7 +24,7 @@ def test_the_third_lesson_shows_policy_lag_and_what_correcting_for_it_does(modul
     assert entropies[0] > 0.05 and entropies[1] < entropies[0] / 2, runs  # the other may explore again later
     assert float(corrected["return"]) > 30, runs  # chance: 22; the other may catch up late
     assert all(float(run["policy lag (updates)"]) > 25 for run in runs.values())
-    assert all(shows_a_picture(cell_with(cells, text)) for text in ("diagonal + points", "returns & band"))
+    assert all(shows_a_picture(cell_with(cells, text)) for text in ("diagonal + points", "wb.compare(kinds"))
 
 
 def check_learnt_values(table: dict[str, dict[str, str]]) -> None:

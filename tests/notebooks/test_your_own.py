@@ -25,6 +25,6 @@ def test_what_is_typed_in_cells_learns_and_mistakes_are_named(module_home: Path,
     moves = {name: int(share) for name, share in shares}
     assert moves["lazy"] < moves["mine"]
     assert "['environment.pkl', 'network.pkl']" in said
-    assert shows_a_picture(cell_with(cells, "band({"))
+    assert shows_a_picture(cell_with(cells, "wb.compare({"))
     rollout = cell_with(cells, "wb.rollout(run, seed=0)").outputs
     assert any("text/html" in one.get("data", {}) for one in rollout)

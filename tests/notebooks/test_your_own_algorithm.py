@@ -23,5 +23,5 @@ def test_importance_weights_keep_a_run_alive_that_trains_on_each_batch_many_time
     assert int(plain) > 35, "chance: 22"
     returns = {kind: int(found) for kind, found in re.findall(r"^(with\w*) weights: return (\d+) ", said, re.MULTILINE)}
     assert returns["with"] >= returns["without"] < 20, returns  # one seed with weights may collapse as well
-    assert all(shows_a_picture(cell_with(cells, text)) for text in ("band(kinds", "band(repeated"))
+    assert all(shows_a_picture(cell_with(cells, text)) for text in ("wb.compare(kinds", "wb.compare(repeated"))
     assert "['algorithm.pkl']" in said

@@ -9,12 +9,12 @@ away and not in sight.
 from workbench.lessons.exercise import check, solution, solved
 from workbench.lessons.recorded_tables import recorded
 from workbench.lessons.sealed_runs import broken_run, remedy
-from workbench.lessons.seed_bands import band, late, spread
+from workbench.lessons.seed_numbers import late, spread
 from workbench.lessons.slow_runs import slow_run
 from workbench.lessons.speed_probe import fit
 from workbench.lessons.touching import picture, slider, touch
 
 __all__ = [
-    "band", "broken_run", "check", "fit", "late", "picture", "recorded", "remedy", "slow_run", "slider", "solution",
+    "broken_run", "check", "fit", "late", "picture", "recorded", "remedy", "slow_run", "slider", "solution",
     "solved", "spread", "touch",
 ]  # fmt: skip
