@@ -38,7 +38,7 @@ CASES: dict[str, tuple[str, dict[str, Any]]] = {  # environment and fields
 }
 PATIENCE_S = 300.0  # for each step of a run, on a slow machine
 LAST_LINES = 15  # of a learner's log
-HEADS = ("case", "updates", "ms an update", "steps/s", "on the CPU", "what its events say")
+HEADS = ("case", "updates", "host's ms an update", "steps/s", "on the CPU", "what its events say")
 
 
 def tried(name: str, given: argparse.Namespace) -> tuple[list[str], bool]:

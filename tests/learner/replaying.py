@@ -16,6 +16,7 @@ import torch
 from torch.utils import _pytree as pytree
 
 from workbench.learner.devices.cuda import CudaDevice
+from workbench.learner.devices.device import Device
 from workbench.learner.devices.recording import WorkRecorder
 from workbench.trajectory import Array
 
@@ -39,6 +40,10 @@ class ReplayingDevice(CudaDevice):
     def fetch(self, tensors: Sequence[torch.Tensor]) -> list[Array]:
         """See `Device`: there are no streams to wait for."""
         return [tensor.numpy() for tensor in self.send(tensors)()]
+
+    def done_at(self) -> Callable[[], float]:
+        """See `Device`: the work is done already."""
+        return Device.done_at(self)
 
     def own_stream(self, *, ahead: bool) -> AbstractContextManager[Any]:
         """See `Device`."""

@@ -3,20 +3,28 @@
 from __future__ import annotations
 
 import time
+from dataclasses import dataclass
 from types import SimpleNamespace
 
 import numpy as np
 import pytest
+import torch
 
 from tests.learner import counting
 from tests.learner.counting import actor_of, rig
 from workbench.environment_spec import EnvironmentSpec
 from workbench.environments import make
+from workbench.learner.devices.cuda import CudaDevice
+from workbench.learner.devices.device import Device
 from workbench.learner.inference.batcher import Request
 from workbench.learner.metrics import flight_recorder
-from workbench.learner.metrics.flight_recorder import FlightRecorder
+from workbench.learner.metrics.flight_recorder import FlightRecorder, OpenFlight
+from workbench.learner.metrics.meters import Meters
+from workbench.learner.training.loop import TrainingLoop
 from workbench.metrics.flights import STAGES
+from workbench.replay.epochs import Epochs
 from workbench.replay.experience import Fresh
+from workbench.replay.queue import UnrollQueue
 from workbench.trajectory import StepBatch
 from workbench.wire.messages import GroupStep
 
@@ -125,3 +133,112 @@ def test_means_are_of_the_flights_since_the_last_ones():
     assert means["life_training_s"] == 2.0 and means["life_step_s"] == 0.25
     assert recorder.means() == {}, "these were told before"
     assert [one["row"] for one in recorder.flights()] == [0, 0]
+
+
+class Clock:
+    """A clock of the test: the time goes on where the test says so."""
+
+    def __init__(self):
+        self.now = 100.0
+
+    def __call__(self):
+        return self.now
+
+    def pass_by(self, seconds):
+        self.now += seconds
+
+
+@pytest.fixture
+def clock(monkeypatch):
+    clock = Clock()
+    monkeypatch.setattr(time, "perf_counter", clock)
+    return clock
+
+
+@dataclass
+class Taken:
+    """Stands for a batch."""
+
+    unrolls: list
+    round: int = 0
+
+
+def in_flight(landed):
+    flight = OpenFlight(request([0]), 0, began=time.perf_counter(), answered=time.perf_counter(), landed=landed)
+    flight.ends("unroll")
+    return flight
+
+
+class Ahead(Device):
+    """A device that is done with an update 5 ms after the host has launched it."""
+
+    lags = True
+
+    def done_at(self):
+        at = time.perf_counter() + 0.005
+        return lambda: at
+
+
+@pytest.mark.parametrize(("device", "training_s"), [(Device, 0.002), (Ahead, 0.007)])
+def test_training_ends_with_the_update_and_has_no_wait_for_the_next_batch(clock, device, training_s):
+    landed = []
+    trainer = SimpleNamespace(updates=0, update=lambda *_, **__: clock.pass_by(0.002),
+                              arriving=lambda loss: lambda: loss)
+    parts = SimpleNamespace(
+        device=device(precision="fp32"), trainer=trainer, policy=SimpleNamespace(version=0),
+        experience=SimpleNamespace(between_rounds=True, after_update=lambda *_: None))
+    state = SimpleNamespace(parts=parts, hyperparameters=None, learning_rate=0.0,
+                            learners=SimpleNamespace(batch=lambda draw: draw))
+    loop = TrainingLoop(state, orders=None, commands=None, log=None, meters=Meters(),
+                        schedule=SimpleNamespace(skipped=lambda: None), checkpoints=None)
+    for _ in range(4):
+        clock.pass_by(0.03)  # no batch is ready
+        unroll = SimpleNamespace(flight=in_flight(landed))
+        unroll.flight.ends("queue")
+        loop._update(SimpleNamespace(unrolls=[unroll]))
+        assert unroll.flight is None, "a later epoch may train on it again"
+    assert [flight.seconds["training"] for flight in landed] == pytest.approx([training_s] * (4 - device.lags))
+
+
+def test_a_gpus_event_is_told_in_the_time_of_the_host(clock, monkeypatch):
+    gpu = {"training": 0.0, "idle": 0.0}  # when each stream has done its work, by the host's time
+
+    class Event:
+        def __init__(self, *, enable_timing):
+            assert enable_timing
+
+        def record(self, stream):
+            self.at = max(clock.now, gpu[stream])
+
+        def synchronize(self):
+            clock.now = max(clock.now, self.at)
+
+        def elapsed_time(self, later):
+            return 1e3 * (later.at - self.at)
+
+    monkeypatch.setattr(torch.cuda, "Event", Event)
+    monkeypatch.setattr(torch.cuda, "Stream", lambda device: "idle")
+    monkeypatch.setattr(torch.cuda, "current_stream", lambda device: "training")
+    device = CudaDevice("cpu", precision="fp32")
+    gpu["training"] = clock.now + 0.004  # the update that was launched
+    done_at = device.done_at()
+    gpu["training"] += 1.0  # the next one
+    clock.pass_by(0.03)
+    assert done_at() == pytest.approx(100.004)
+    gpu["training"] = clock.now + 0.004
+    assert device.done_at()() == pytest.approx(clock.now) and clock.now == pytest.approx(100.034), "it waits for it"
+
+
+def test_the_wait_for_its_turn_in_a_round_is_in_the_queue(clock, monkeypatch):
+    landed, queue = [], UnrollQueue(4)
+    experience = Epochs(queue, agreed=None, seed=0, updates=lambda: 0)
+    monkeypatch.setattr(experience, "_batch", lambda unrolls: Taken(unrolls))
+    config = SimpleNamespace(batch_size=2, minibatches=2, epochs=1, queue_size=4)
+    queue.put(*(SimpleNamespace(flight=in_flight(landed)) for _ in range(4)))
+    clock.pass_by(0.25)
+    waited = []
+    for _ in range(2):
+        for one in experience.next(config, timeout_s=0).unrolls:
+            waited.append(one.flight.seconds["queue"])
+        clock.pass_by(0.5)  # the update
+    assert waited == pytest.approx([0.25, 0.25, 0.75, 0.75])

@@ -29,7 +29,8 @@ STAGES = {  # in the order in which an observation passes them
     "wire": Kind("wire", "messages on their way, and actions that wait while the actor steps another group"),
     "unroll": Kind("unroll fills", "until the last step of its unroll", True),
     "queue": Kind("in the queue", "the finished unroll waits for training; with replay, until it is inserted", True),
-    "training": Kind("training", "from the batch's collation to the end of its update"),
+    "training": Kind("training", "from the batch's collation to the end of its first update; on XLA and a TPU, until "
+                     "the device is given that"),
 }
 
 

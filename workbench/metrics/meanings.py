@@ -97,7 +97,8 @@ _SPEED = (
            "a second with batches: their mean", "speed"),
     Metric("inference_ms", "time of one inference batch: network, sampling, bookkeeping", "ms",
            "a second with batches: their mean", "speed"),
-    Metric("update_ms", "time of one update: loss, gradients, optimizer", "ms", UPDATES, "speed"),
+    Metric("update_ms", "time of one update: loss, gradients, optimizer; of an accelerator's, the host's part: it "
+           "launches the update, and waits for those before it", "ms", UPDATES, "speed"),
 )
 _SHARES = {
     "environments": "share of the actors' time in which they step environments",
@@ -105,7 +106,8 @@ _SHARES = {
     "batch_wait": "share of a group's time in which it waits for its inference batch to run",
     "inference": "share of the inference thread's time in which it works",
     "queue_blocked": "share of the inference thread's time in which a full queue stops it: training is the bottleneck",
-    "training": "share of the training thread's time in which it computes updates",
+    "training": "share of the training thread's time in which it computes updates, or launches those of an accelerator "
+                "and waits for them",
     "training_wait": "share of the training thread's time in which it waits for unrolls",
 }
 _LOAD = (

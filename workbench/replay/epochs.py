@@ -42,7 +42,11 @@ class Epochs(FromQueue):
         """See `Experience`."""
         if not self._left and not self._begin_round(config, timeout_s):
             return None
-        return replace(self._batch(self._left.pop()), round=self._round)
+        unrolls = self._left.pop()
+        for unroll in unrolls:
+            if unroll.flight is not None:
+                unroll.flight.ends("queue")  # the wait for its turn in the round
+        return replace(self._batch(unrolls), round=self._round)
 
     def _begin_round(self, config: Any, timeout_s: float) -> bool:
         config = self._agreed or config

@@ -8,6 +8,7 @@ recorded in CUDA graphs, in which it could not read values and its Python would 
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from itertools import islice
@@ -85,6 +86,12 @@ class Device:
     def send(self, tensors: Sequence[torch.Tensor]) -> Callable[[], list[torch.Tensor]]:
         """Start to copy `tensors` to the host. Returns a function that waits for the copies and returns them."""
         return lambda: [tensor.cpu() for tensor in tensors]
+
+    def done_at(self) -> Callable[[], float]:
+        """Returns a function that waits for this thread's work so far, and returns when the device had done it, by
+        time.perf_counter(). Of XLA and a TPU it is when the device was given the work."""
+        now = time.perf_counter()
+        return lambda: now
 
     def tracing(self) -> AbstractContextManager[Any]:
         """The context in which a thread computes; on XLA one thread at a time, each with its own graph."""

@@ -43,11 +43,11 @@ class OpenFlight:
         if request.run_id == self.run_id and not self.landed_at:
             self.seconds["wire"] = max(0.0, request.message.round_trip_s - self._served_s)
 
-    def ends(self, stage: str) -> None:
-        """That stage ends now, and the next one begins."""
-        now = time.perf_counter()
-        self.seconds[stage] = now - self._since
-        self._since = now
+    def ends(self, stage: str, at: float | None = None) -> None:
+        """That stage ends, now or `at` a time, and the next one begins; or the stage goes on until it ends again."""
+        at = time.perf_counter() if at is None else at
+        self.seconds[stage] = self.seconds.get(stage, 0.0) + at - self._since
+        self._since = at
 
     def land(self) -> None:
         """The journey is over."""

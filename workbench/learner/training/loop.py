@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Any
 
 from workbench.algorithms.batch import Batch
 from workbench.algorithms.interface import Loss
@@ -40,7 +42,7 @@ class TrainingLoop:
         self._orders, self._commands, self._log, self._meters = orders, commands, log, meters
         self._schedule, self._checkpoints = schedule, checkpoints
         self._draw: Batch | None = None  # waits until all learners have one
-        self._updates: deque[tuple[Batch, Callable[[], Loss | None]]] = deque()  # whose losses are not yet on the host
+        self._updates: deque[Callable[[], None]] = deque()  # what follows updates whose losses are not yet on the host
         # What a device that runs ahead may not have read yet: unrolls whose frames lie in its own table.
         self._held: deque[Sequence[Unroll]] = deque(maxlen=LAG_UPDATES if self._parts.device.keeps_frames else 0)
 
@@ -81,7 +83,7 @@ class TrainingLoop:
 
     def _update(self, draw: Batch) -> None:
         state, parts, trainer = self._state, self._parts, self._parts.trainer
-        batch = state.learners.batch(draw)
+        batch, flights = state.learners.batch(draw), _flights_of(draw)
         with self._meters.timing("training"):
             with parts.device.tracing():  # one graph
                 loss = trainer.update(batch, config=state.hyperparameters, learning_rate=state.learning_rate,
@@ -90,23 +92,27 @@ class TrainingLoop:
                     self._schedule.skipped()
                 else:
                     self._publish()
-            self._updates.append((draw, trainer.arriving(loss)))
+            arrived, done_at = trainer.arriving(loss), parts.device.done_at() if flights else None
+            self._updates.append(partial(self._finish, draw, arrived, flights, done_at))
             unfinished = 1 if parts.device.lags else 0
             if len(self._updates) > unfinished:
-                self._finish(*self._updates.popleft())
+                self._updates.popleft()()
 
-    def _finish(self, draw: Batch, arrived: Callable[[], Loss | None]) -> None:
+    def _finish(
+        self, draw: Batch, arrived: Callable[[], Loss | None], flights: list[Any],
+        done_at: Callable[[], float] | None,
+    ) -> None:
         """Do what follows an update that the device is over with."""
         parts = self._parts
         parts.experience.after_update(draw, arrived(), self._state.hyperparameters)
         if parts.experience.between_rounds and parts.policy.version != parts.trainer.updates:
             with parts.device.tracing():  # the round has ended early
                 self._publish()
-        for unroll in draw.unrolls:
-            if unroll.flight is not None:
-                unroll.flight.ends("training")
-                unroll.flight.land()
-                unroll.flight = None  # a later epoch may train on the unroll again
+        if done_at is not None:
+            ended = done_at()
+            for flight in flights:
+                flight.ends("training", ended)
+                flight.land()
         self._held.append(draw.unrolls)
         draw.unrolls = ()  # it may be trained on again
 
@@ -130,3 +136,11 @@ class TrainingLoop:
                               "rewards or gradients (max_abs_reward, max_gradient_norm), or fork from an earlier "
                               f"checkpoint, if there is one{mend}")
             trainer.bad_updates = 0
+
+
+def _flights_of(draw: Batch) -> list[Any]:
+    """The flights of a batch's unrolls, which those lose: a later epoch may train on them again."""
+    flights = [unroll.flight for unroll in draw.unrolls if unroll.flight is not None]
+    for unroll in draw.unrolls if flights else ():
+        unroll.flight = None
+    return flights
