@@ -196,3 +196,35 @@ def test_final_observations_are_kept_with_the_unroll_that_trains_on_their_step()
         for step, frame in zip(unroll.final_step, unroll.final_observation, strict=True):
             assert not step or (frame == 1000 * unroll.env_id + first + step).all()
     assert len(unrolls) == 6
+
+
+class Late(FrameTable):
+    """A table whose frames are copied into a larger one after the call that lets it grow, as a GPU may do."""
+
+    copied: torch.Tensor | None = None
+
+    def grow(self, more):
+        super().grow(more)
+        self.copied = self._frames.clone()
+        self._frames.fill_(-5)
+
+    def handed_on(self):
+        if self.copied is not None:
+            self._frames.copy_(self.copied)
+            self.copied = None
+        return super().handed_on()
+
+
+def test_unrolls_whose_completion_lets_the_arena_grow_are_whole_at_once():
+    layout = layout_of(5, 2)
+    feed = Feed(layout, kept=True, num_envs=3)
+    feed.frames = feed.assembler._frames = Late(layout, device=Device("cpu", precision="fp32"), slots=3)
+    held, sizes = [], set()
+    for _ in range(8 * layout.length):
+        for unroll in feed.play([0, 1, 2]):
+            check(unroll, layout, int(unroll.reward[0]) - 1000 * unroll.env_id)
+            held.append(unroll)
+        sizes.add(feed.assembler.size)
+    assert len(sizes) > 2, "it did not grow"
+    for unroll in held:
+        check(unroll, layout, int(unroll.reward[0]) - 1000 * unroll.env_id)

@@ -146,7 +146,10 @@ class UnrollAssembler:
 
     def _completed(self, env_ids: Array) -> list[Unroll]:
         """The unrolls of `env_ids`, which go on in other slots; those begin with the steps that both unrolls share."""
-        full, following = self._slots[env_ids], np.array([self._take_slot() for _ in range(len(env_ids))])
+        full = self._slots[env_ids]
+        # Of the tables before these grow: a device may not have copied frames into a larger one when they are read.
+        views = [self._attributes(slot) for slot in full.tolist()]
+        following = np.array([self._take_slot() for _ in range(len(env_ids))])
         shared = self.length - self.layout.unroll_length
         if len(env_ids) < _MANY or self._bytes_handed_on > _LIGHT:
             for one, other in zip(full.tolist(), following.tolist(), strict=True):
@@ -156,7 +159,7 @@ class UnrollAssembler:
         if self._frames is not None:
             self._frames.hand_on(full, following, shared)
         self._slots[env_ids], self._index[env_ids] = following, shared
-        return [self._unroll(env_id, slot) for env_id, slot in zip(env_ids.tolist(), full.tolist(), strict=True)]
+        return [self._unroll(*one) for one in zip(env_ids.tolist(), full.tolist(), views, strict=True)]
 
     def _hand_on(self, full: Array | int, following: Array | int, shared: int) -> None:
         """Copy the last `shared` steps of a slot to the beginning of another; or of several, to as many others."""
@@ -166,9 +169,9 @@ class UnrollAssembler:
             table[following, :-1] = table[full, 1:]
         self._forget_finals(following)
 
-    def _unroll(self, env_id: int, slot: int) -> Unroll:
+    def _unroll(self, env_id: int, slot: int, views: dict[str, Any]) -> Unroll:
         """That of a full slot, which is free again once nobody holds it."""
-        unroll = Unroll(**self._attributes(slot), env_id=env_id, run_id=int(self._run_ids[env_id]))
+        unroll = Unroll(**views, env_id=env_id, run_id=int(self._run_ids[env_id]))
         held = self._held[slot] = _Held(unroll, self._release)
         held.slot = slot
         return unroll
