@@ -5,6 +5,7 @@ import subprocess
 import sys
 import threading
 from dataclasses import replace
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -17,8 +18,11 @@ from workbench.config import RunConfig
 from workbench.environment_spec import ActionSpec, EnvironmentSpec, NativeSpace
 from workbench.errors import NetworkFailed, ShapeMismatch
 from workbench.learner.devices.device import Device
+from workbench.learner.run_state import RunState
 from workbench.learner.training import checkpointing
+from workbench.learner.training.data_parallel import Alone
 from workbench.learner.training.optimizers import lay_out, make_optimizer
+from workbench.learner.training.restoring import Restoring
 from workbench.learner.training.trainer import Trainer
 from workbench.trajectory import Unroll
 
@@ -135,6 +139,33 @@ def test_a_checkpoint_of_another_kind_of_device_restores_all_but_the_random_numb
     second, before = trainer_of(config, seed=1), generator.get_state()
     assert checkpointing.restore(written, second, generator) == ["acting"]
     assert torch.equal(weights(second), weights(first)) and torch.equal(generator.get_state(), before)
+
+
+@pytest.mark.parametrize("anew", [["acting"], ["training"], ["acting", "training"]], ids=" and ".join)
+def test_random_numbers_of_another_kind_of_device_are_seeded_by_the_updates_and_an_event_says_so(tmp_path, anew):
+    config = RunConfig.build("x", batch_size=2, unroll_length=4, seed=40)
+    first = trainer_of(config)
+    groups = checkpointing.groups_of(first, torch.Generator().manual_seed(3))
+    for name in anew:
+        groups["rng"][{"acting": "sampling"}.get(name, name)] = np.zeros(16, np.uint8)  # the size of a GPU's
+    meta = {"steps": 1, "updates": 25, "time_s": 1.0, "episodes": 0, "episode_return": None, "reason": "interval",
+            "config": config.to_json()}
+    checkpoints.write(tmp_path / "checkpoints", frames=1, groups=groups, meta=meta, requested=True)
+    second, generator, said = trainer_of(config, seed=1), torch.Generator(), []
+    restoring = Restoring(
+        SimpleNamespace(checkpoints=tmp_path / "checkpoints", metrics=tmp_path / "metrics.sqlite"),
+        state=RunState(config, learners=Alone(), paused=None), trainer=second, generator=generator,
+        log=SimpleNamespace(event=lambda kind, message, **_: said.append((kind, message))),
+        experience=SimpleNamespace(occupancy=None))
+    assert restoring.restore().updates == 25
+    (kind, message), = said
+    of = f"the random numbers of {' and '.join(anew)} are of another kind of device, and begin anew"
+    assert kind == "restore" and message == f"continues from the checkpoint at 1 frames; {of}"
+    seeds = {"acting": (generator, 40 + 1 + 25), "training": (second.algorithm.training_generator, 40 + 6 + 25)}
+    for name, (one, seed) in seeds.items():
+        assert (one.initial_seed() == seed) == (name in anew)
+        if name in anew:
+            assert torch.equal(one.get_state(), torch.Generator().manual_seed(seed).get_state())
 
 
 def test_random_numbers_of_training_go_on_or_begin_anew_by_themselves(tmp_path):
