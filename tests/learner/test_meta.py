@@ -5,16 +5,36 @@ A reading (`.item()`, `if tensor`, an index of bools) would wait for a GPU, and 
 
 from __future__ import annotations
 
+import importlib
 import sys
+from collections.abc import Sequence
 from contextlib import nullcontext
 
+import numpy as np
 import pytest
 import torch
 
-from tests.learner.updates import CASES, IMAGES, UNROLL, VECTOR, batch_of, trainer_on
-from workbench.algorithms.interface import Roles
+from tests.learner.updates import CASES, IMAGES, UNROLL, VECTOR, trainer_on
+from workbench import algorithms, networks
+from workbench.algorithms.batch import Batch
+from workbench.algorithms.interface import Algorithm
 from workbench.config import RunConfig
+from workbench.config.algorithms import ALGORITHMS, only_class
+from workbench.environment_spec import ActionSpec, EnvironmentSpec
 from workbench.learner.devices.device import Device
+from workbench.learner.inference.batcher import Request
+from workbench.learner.inference.frame_table import FrameTable
+from workbench.learner.inference.inference import Inference
+from workbench.learner.inference.published_weights import PublishedPolicy
+from workbench.learner.metrics.meters import Meters
+from workbench.learner.training.trainer import Trainer
+from workbench.networks.normalization import Observed
+from workbench.networks.registry import NAMES
+from workbench.replay.assembler import UnrollAssembler
+from workbench.replay.queue import UnrollQueue
+from workbench.replay.unroll_fields import UnrollLayout
+from workbench.trajectory import Array, Flags, StepBatch, Unroll
+from workbench.wire.messages import GroupStep
 
 MORE = {
     "vtrace, images, an LSTM": (RunConfig.build("x", network="impala-deep-lstm", **UNROLL), IMAGES),
@@ -29,7 +49,34 @@ MORE = {
     "r2d2, images": (RunConfig.build("x", algorithm="r2d2", burn_in=2, lstm_size=16, dueling_size=16, **UNROLL),
                      IMAGES),
 }
-ALL = CASES | MORE
+ACTIONS = {
+    "categorical": ActionSpec("categorical", (3,)), "multi_discrete": ActionSpec("multi_discrete", (2, 3)),
+    "bernoulli": ActionSpec("bernoulli", (2, 2)), "tanh_normal": ActionSpec("tanh_normal", (0, 0)),
+    "mixed": ActionSpec.mixed({"move": ActionSpec("categorical", (3,)), "go": ActionSpec("tanh_normal", (0, 0))}),
+}
+
+
+def spec_of(kind: str) -> EnvironmentSpec:
+    """An environment with such actions; `num_actions` is what a network's head has for them."""
+    return EnvironmentSpec(kind, (4,), "float32", actions_of(ACTIONS[kind]), actions=ACTIONS[kind])
+
+
+def actions_of(actions: ActionSpec) -> int:
+    return sum(2 if size == 0 else size if actions.kind != "bernoulli" else 1 for size in actions.sizes)
+
+
+def kinds_of(algorithm: str) -> Sequence[str]:
+    """The kinds of actions that an algorithm can choose."""
+    return only_class(importlib.import_module(f"workbench.algorithms.{algorithm}.agent"), Algorithm).actions
+
+
+EACH = {f"{algorithm}, {kind}": (RunConfig.build("x", algorithm=algorithm, **UNROLL), spec_of(kind))
+        for algorithm in ALGORITHMS for kind in kinds_of(algorithm)}
+NETWORKS = {f"the network {name}": (RunConfig.build("x", network=name, **UNROLL),
+                                    VECTOR if name.startswith("mlp") else IMAGES) for name in NAMES}
+RECURRENT = {f"{algorithm}, an LSTM": (RunConfig.build("x", algorithm=algorithm, network="mlp-lstm", **UNROLL), VECTOR)
+             for algorithm in ("bc", "ppo", "awr")}
+ALL = CASES | MORE | EACH | NETWORKS | RECURRENT
 
 
 class NoValues(Device):
@@ -39,6 +86,17 @@ class NoValues(Device):
 
     def __init__(self) -> None:
         super().__init__("meta", precision="fp32")
+        self.fetched = 0
+
+    def fetch(self, tensors: Sequence[torch.Tensor]) -> list[Array]:
+        """See `Device`: the one wait of a batch; what comes are zeros."""
+        self.fetched += 1
+        assert {tensor.device.type for tensor in tensors} == {"meta"}
+        return [torch.zeros_like(tensor, device="cpu").numpy() for tensor in tensors]
+
+    def drawing(self, generator: torch.Generator) -> torch.Generator | None:
+        """See `Device`."""
+        return None
 
     def generator(self, seed: int) -> torch.Generator:
         """See `Device`; one without values is not to be had."""
@@ -55,32 +113,67 @@ def known_to_torch(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(torch, "autocast", lambda *_, **__: nullcontext())
 
 
+def layout_of(trainer: Trainer, config: RunConfig, spec: EnvironmentSpec) -> UnrollLayout:
+    algorithm = trainer.algorithm
+    return UnrollLayout(spec, config.hyperparameters.unroll_length, algorithm.overlap, algorithm.behaviour_fields(),
+                        tuple(tuple(part.shape[1:]) for part in trainer.network.initial_state(1)),
+                        algorithm.values_finals)
+
+
+def batch_on(device: Device, trainer: Trainer, config: RunConfig, spec: EnvironmentSpec) -> Batch:
+    """A batch of zeros, whatever the algorithm keeps."""
+    fields = layout_of(trainer, config, spec).fields
+    unrolls = [Unroll(**Unroll.attributes_of({name: np.zeros(shape, dtype) for name, (shape, dtype) in fields.items()}),
+                      env_id=env_id, run_id=1) for env_id in range(config.hyperparameters.batch_size)]
+    return device.place_batch(algorithms.collate(unrolls))
+
+
+def test_every_algorithm_network_and_kind_of_action_is_tried() -> None:
+    assert set(ACTIONS) == {kind for algorithm in ALGORITHMS for kind in kinds_of(algorithm)}
+    assert {config.algorithm for config, _ in ALL.values()} == set(ALGORITHMS)
+    assert {config.network for config, _ in ALL.values()} >= set(networks.NAMES)
+
+
 @pytest.mark.parametrize("name", ALL)
 def test_an_update_reads_no_value_of_the_device(name: str) -> None:
     config, spec = ALL[name]
     device = NoValues()
     trainer = trainer_on(device, config, spec)
-    batch = device.place_batch(batch_of(config, spec, seed=0))
-    for _ in range(2):  # the second one finds the optimizer's state
+    batch = batch_on(device, trainer, config, spec)
+    for number in range(2):  # the second one finds the optimizer's state
         trainer.algorithm.before_update(batch, config=config.hyperparameters)
         loss, loss_and_norm = trainer._step(batch, config.hyperparameters)
+        if isinstance(trainer.network, Observed) and len(trainer.network.statistics):
+            trainer.network.observe(batch.stacked()[:-1], None)
         trainer.algorithm.after_update(loss, config=config.hyperparameters)
+        trainer.algorithm.updated(trainer.network, updates=number + 1, config=config.hyperparameters)
         assert loss_and_norm.device.type == "meta" and loss_and_norm.shape == (2,)
         assert all(value.device.type == "meta" for value in loss.scalars.values())
 
 
 @pytest.mark.parametrize("name", ALL)
-def test_acting_reads_no_value_of_the_device(name: str) -> None:
+def test_acting_reads_no_value_of_the_device_but_what_it_fetches(name: str) -> None:
+    """A life of several unrolls, with episodes that are cut off, in which frames stay on the device."""
     config, spec = ALL[name]
-    device = NoValues()
+    device, rows = NoValues(), 4
     trainer = trainer_on(device, config, spec)
-    batch, rows = device.place_batch(batch_of(config, spec, seed=0)), config.hyperparameters.batch_size
-    state = tuple(part.to("meta") for part in trainer.network.initial_state(rows))
-    stacks = torch.empty((1, rows, *spec.stacked_shape), dtype=getattr(torch, spec.observation_dtype), device="meta")
-    with device.acting():
-        output, _ = trainer.network(
-            stacks, batch.previous_action[:1], batch.reward[:1], batch.start[:1], state)
-        roles = Roles(*(part.to("meta") for part in Roles.evaluating(rows)))
-        actions, behaviour = trainer.algorithm.act(
-            output, roles=roles, greedy=False, generator=None, config=config.hyperparameters)
-    assert {tensor.device.type for tensor in (actions, *behaviour.values())} == {"meta"}
+    layout = layout_of(trainer, config, spec)
+    frames = FrameTable(layout, device=device, slots=rows)
+    inference = Inference(
+        spec, config=lambda: config, algorithm=trainer.algorithm, frames=frames, num_envs=rows, device=device,
+        policy=PublishedPolicy(trainer.network, version=0, device=device), queue=UnrollQueue(1), meters=Meters(),
+        assembler=UnrollAssembler(layout, num_envs=rows, frames=frames), generator=torch.Generator(),
+        on_episode=lambda _: None)
+    unrolls = []
+    for number in range(layout.length + config.hyperparameters.unroll_length):
+        step = StepBatch.zeros(spec, rows)
+        step.flags[:] = Flags.START if number == 0 else 0
+        if number == 3:
+            step.flags[1] = Flags.START | Flags.TRUNCATED
+            step.final_index, step.final_observation = np.array([1]), step.observation[:1]
+        message = GroupStep(0, 0, step, 0.0, 0.0)
+        unrolls += inference.step([Request(np.arange(rows), 1, message, lambda _: None, lambda: True, 0.0)])
+    assert len(unrolls) == 2 * rows and device.fetched == layout.length + config.hyperparameters.unroll_length
+    assert all(unroll.observation.device.type == "meta" for unroll in unrolls)
+    trained = device.place_batch(algorithms.collate(unrolls[:rows]))
+    assert {array.device.type for array in trained.arrays().values()} == {"meta"}
