@@ -83,6 +83,94 @@ def test_training_does_not_move_what_inference_holds():
         assert float(network.weight.max()) == 1.0
 
 
+class OnDevice(torch.Tensor):
+    """A tensor that says that it is on `where`."""
+
+    where = torch.device("cpu")
+
+    @property
+    def device(self):
+        return type(self).where
+
+
+class Trained(nn.Module):
+    """A network of one weight that says that it is on `where`."""
+
+    def __init__(self, where):
+        super().__init__()
+        OnDevice.where = torch.device(where)
+        self.register_buffer("weight", torch.zeros(3).as_subclass(OnDevice))
+
+    def __deepcopy__(self, memo):
+        return Copied()
+
+
+class Copied(nn.Module):
+    """A copy of it, which stays where it is wherever it is sent."""
+
+    def __init__(self):
+        super().__init__()
+        self.register_buffer("weight", torch.zeros(3))
+
+    def to(self, device):
+        return self
+
+
+def streams_order(copying, reading):
+    """What two streams note and wait for: training copies on one, inference reads on the other."""
+    return [f"training notes 1 on {copying}", f"inference waits on {reading} for 1", f"inference notes 2 on {reading}",
+            f"training notes 3 on {copying}", f"training waits on {copying} for 2", f"training notes 4 on {copying}",
+            f"inference waits on {reading} for 4", f"inference notes 5 on {reading}"]
+
+
+@pytest.mark.parametrize(("trained", "read", "order"), [
+    ("cuda:0", "cuda:0", streams_order("cuda:0", "cuda:0")), ("cuda:0", "cuda:1", streams_order("cuda:0", "cuda:1")),
+    ("cpu", "cuda:0", streams_order("cuda:0", "cuda:0")), ("cpu", "cpu", []),
+    ("cuda:0", "cpu", ["training notes 1 on cuda:0", "the host waits for 1", "training notes 2 on cuda:0",
+                       "training notes 3 on cuda:0", "the host waits for 3"]),
+])
+def test_a_copy_is_written_after_its_readers_and_read_after_its_writer_on_whichever_devices(
+    monkeypatch, trained, read, order
+):
+    thread, said, noted = ["training"], [], iter(range(1, 99))
+
+    class Event:
+        def __init__(self):
+            self.number = next(noted)
+
+        def synchronize(self):
+            said.append(f"the host waits for {self.number}")
+
+    class Stream:
+        def __init__(self, device):
+            self.device = device
+
+        def record_event(self):
+            event = Event()
+            said.append(f"{thread[0]} notes {event.number} on {self.device}")
+            return event
+
+        def wait_event(self, event):
+            said.append(f"{thread[0]} waits on {self.device} for {event.number}")
+
+    def read_one():
+        thread[0] = "inference"
+        with policy.reading():
+            pass
+        thread[0] = "training"
+
+    monkeypatch.setattr(torch.cuda, "current_stream", Stream)
+    device = Device("cpu", precision="fp32")
+    device.torch = torch.device(read)
+    policy = PublishedPolicy(Trained(trained), version=0, device=device)
+    policy.publish(1)
+    read_one()
+    policy.publish(2)  # the copy that nobody has read
+    policy.publish(3)  # that which was read
+    read_one()
+    assert said == order
+
+
 @pytest.mark.parametrize("name", ["nature", "impala-deep-lstm", "football"])
 def test_copies_with_weights_in_autocasts_dtype_say_the_same_bit_for_bit(name):
     spec = EnvironmentSpec("image", (1, 84, 84), "uint8", 5, frame_stack=4)
