@@ -4,10 +4,10 @@
 
 `--write` replaces the rows of the targets that were given in the table of results, and leaves the others as they are.
 
-Targets: hello, step and stream (the inference service; whole streams over gRPC to a learner that trains), tensorfile
-and checkpoint, control (calls over gRPC to supervisor and learner). One after the other, each in a process of its
-own at the lowest priority. Inputs that failed stay in tests/fuzz/corpus, which every run tries first, and so does the
-suite; `--keep` adds a few that were answered in a new way.
+Targets: hello, step and stream (the inference service; whole streams over gRPC to a learner that trains), shared and
+handover (actors of the same machine), tensorfile and checkpoint, control (calls over gRPC to supervisor and learner).
+One after the other, each in a process of its own at the lowest priority. Inputs that failed stay in tests/fuzz/corpus,
+which every run tries first, and so does the suite; `--keep` adds a few that were answered in a new way.
 """
 
 from __future__ import annotations
@@ -32,6 +32,8 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 TARGETS = {
     "hello": "first message of a stream: `Hello.decode`, names of actions",
     "step": "later messages and answers: `GroupStep`, `GroupActions`, `Welcome`",
+    "shared": "headers and indices of an actor's shared memory: `SharedRows`",
+    "handover": "requests for that memory on the run's socket: `Handover`",
     "tensorfile": "a file of tensors: `tensorfile.read`",
     "checkpoint": "a folder: meta.json, files, anatomy; checksums wrong, or right over wrong content",
     "stream": "whole streams over gRPC to a learner that trains",

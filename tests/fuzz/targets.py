@@ -1,4 +1,4 @@
-"""What is fuzzed in this process alone: readers of messages and of checkpoints."""
+"""What is fuzzed in this process alone: readers of messages, of shared memory and of checkpoints."""
 
 from __future__ import annotations
 
@@ -6,7 +6,9 @@ import hashlib
 import json
 import os
 import shutil
+import socket
 import tempfile
+import time
 from pathlib import Path
 from typing import Any
 
@@ -19,9 +21,12 @@ from workbench.checkpoints import Checkpoint, layer_statistics
 from workbench.checkpoints.checkpoint import META, digest
 from workbench.checkpoints.tensorfile import Content, read
 from workbench.environment_spec import ActionSpec, EnvironmentSpec, NativeSpace, Part
-from workbench.errors import CheckpointCorrupt, ShapeMismatch, WorkbenchError
+from workbench.errors import CheckpointCorrupt, ConnectionLost, ShapeMismatch, WorkbenchError
 from workbench.trajectory import StepBatch
+from workbench.wire import shared_rows
+from workbench.wire.handover import Handover
 from workbench.wire.messages import GroupActions, GroupStep, Hello, Welcome
+from workbench.wire.shared_rows import SharedRows
 
 PLAIN = EnvironmentSpec("plain", (4,), "float32", 3)
 SPECS = (
@@ -123,16 +128,150 @@ class Steps:
         pass
 
 
+class Shared:
+    """Memory that an actor shares with the learner: headers, and indices of final observations in its rows.
+
+    The first byte says of which environment, and whether the learner reads a step or the actor its actions; the second
+    how long the header is. What follows the header goes to the indices.
+    """
+
+    name = "shared"
+    environments = 4
+
+    def __init__(self) -> None:
+        self._actors: list[SharedRows] = []
+        self._learners: list[SharedRows] = []
+        for spec in SPECS:
+            descriptor = shared_rows.create(spec, self.environments)
+            for side in (self._actors, self._learners):
+                side.append(SharedRows(descriptor, spec, self.environments))
+            os.close(descriptor)
+
+    def seeds(self) -> list[bytes]:
+        made = []
+        for number, spec in enumerate(SPECS):
+            for count, finals, first in ((1, 0, 0), (3, 2, 1)):
+                step = GroupStep.decode(step_message(spec, first_env=first, count=count, finals=finals), spec)
+                header = self._actors[number].write(step)
+                index = self._actors[number]._final_index.tobytes()
+                made.append(bytes([number, len(header)]) + header + index)
+            actions = GroupActions(1, np.zeros((3, *spec.actions.shape), spec.actions.dtype), 7)
+            header = self._learners[number].write_actions(actions, 1)
+            made.append(bytes([number + 4, len(header)]) + header)
+        return made
+
+    def make(self, mutator: Mutator, seed: bytes, pool: list[bytes]) -> bytes:
+        size = seed[1] if len(seed) > 1 else 0
+        header, index = seed[2 : 2 + size], seed[2 + size :]
+        if mutator.maybe(0.6):
+            header = mutator.bytes(header)[:255]
+        if mutator.maybe(0.6):
+            index = mutator.bytes(index)
+        return seed[:1] + bytes([len(header)]) + header + index
+
+    def size(self, data: bytes) -> int:
+        return 1
+
+    def give(self, data: bytes) -> str:
+        which, size = (*data[:2], 0, 0)[:2]
+        spec, actor, learner = SPECS[which % 4], self._actors[which % 4], self._learners[which % 4]
+        packet, room = data[2 : 2 + size], actor._final_index.nbytes
+        actor._final_index[:] = np.frombuffer(data[2 + size :][:room].ljust(room, b"\0"), np.uint16)
+        try:
+            if which % 8 >= 4:
+                _check_actions(actor.read_actions(packet), spec)
+                return "accepted"
+            came, sent = learner.read(packet)
+        except ShapeMismatch as error:
+            return refusal(error)
+        index = came.step.final_index.copy()
+        actor._final_index[:] = 2**16 - 1  # after it was checked
+        count = len(came.step.reward)
+        if not (_fits(came.step, spec) and 0 < count <= self.environments - came.first_env):
+            raise Fault("an accepted step has arrays that do not fit each other")
+        if index.tolist() != came.step.final_index.tolist() or not 0 <= time.perf_counter() - sent <= 60:
+            raise Fault("an actor changes what was checked")
+        return "accepted"
+
+    def close(self) -> None:
+        pass
+
+
+class Requests:
+    """What is asked of the socket that hands memory over."""
+
+    name = "handover"
+    token, actor, run_id = "token-of-the-run", 3, 2**61
+
+    def __init__(self) -> None:
+        self._home = Path(tempfile.mkdtemp(prefix="wb-fuzz-"))
+        self._memory = shared_rows.create(PLAIN, 2)
+        self._given: list[socket.socket] = []
+        self._handover = self._begun()
+
+    def _begun(self) -> Handover:
+        return Handover(str(self._home / "memory"), self.token, self._grant)
+
+    def _grant(self, actor: int, run_id: int, connection: socket.socket) -> int:
+        if (actor, run_id) != (self.actor, self.run_id):
+            raise ConnectionLost("no life of that actor waits for memory")
+        self._given.append(connection)
+        return os.dup(self._memory)
+
+    def seeds(self) -> list[bytes]:
+        return [json.dumps({"token": self.token, "actor": self.actor, "run_id": self.run_id}).encode()]
+
+    def make(self, mutator: Mutator, seed: bytes, pool: list[bytes]) -> bytes:
+        try:
+            return mutator.json_bytes(json.loads(seed))
+        except (ValueError, RecursionError):
+            return mutator.bytes(seed, pool)
+
+    def size(self, data: bytes) -> int:
+        return 1
+
+    def give(self, data: bytes) -> str:
+        with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as connection:
+            connection.settimeout(5)
+            connection.connect(self._handover.path)
+            connection.send(data)
+            try:
+                answer, descriptors, _, _ = socket.recv_fds(connection, 4096, 4)
+            except TimeoutError:
+                self._handover.close()
+                self._handover = self._begun()
+                raise Fault("nobody answers any more") from None
+        for descriptor in (*descriptors, *(one.detach() for one in self._given)):
+            os.close(descriptor)
+        self._given.clear()
+        if not descriptors:
+            if not answer:
+                raise Fault("a refusal without words")
+            return f"refused: {plain(answer.decode(errors='replace'))}"
+        if str(json.loads(data)["token"]) != self.token or len(descriptors) > 1:
+            raise Fault("memory for a stranger")
+        return "accepted"
+
+    def close(self) -> None:
+        self._handover.close()
+        os.close(self._memory)
+        shutil.rmtree(self._home, ignore_errors=True)
+
+
 def _check_step(came: GroupStep, spec: EnvironmentSpec, message: bytes) -> None:
-    step, count = came.step, len(came.step.reward)
-    fits = (step.observation.shape == (count, *spec.observation_shape) and step.flags.shape == (count,)
-            and (len(step.final_index) == 0) == (step.final_observation is None)
-            and len(set(step.final_index.tolist())) == len(step.final_index)
-            and (not len(step.final_index) or 0 <= step.final_index.min() <= step.final_index.max() < count))
-    if not fits:
+    if not _fits(came.step, spec):
         raise Fault("an accepted step has arrays that do not fit each other")
     if came.encode() != message:
         raise Fault("an accepted step does not go out as it came in")
+
+
+def _fits(step: StepBatch, spec: EnvironmentSpec) -> bool:
+    """Whether a step's arrays fit each other."""
+    count = len(step.reward)
+    return (step.observation.shape == (count, *spec.observation_shape) and step.flags.shape == (count,)
+            and (len(step.final_index) == 0) == (step.final_observation is None)
+            and len(set(step.final_index.tolist())) == len(step.final_index)
+            and (not len(step.final_index) or bool(0 <= step.final_index.min() <= step.final_index.max() < count)))
 
 
 def _check_actions(came: GroupActions, spec: EnvironmentSpec) -> None:
@@ -305,4 +444,5 @@ class TensorFiles:
         self._file.close()
 
 
-READERS: dict[str, type[Target]] = {one.name: one for one in (Hellos, Steps, TensorFiles, Checkpoints)}
+READERS: dict[str, type[Target]] = {
+    one.name: one for one in (Hellos, Steps, Shared, Requests, TensorFiles, Checkpoints)}

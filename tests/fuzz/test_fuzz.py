@@ -35,8 +35,9 @@ def check(found: Found) -> None:
     assert found.growth_mb < 32
 
 
-@pytest.mark.parametrize(("target", "inputs"), [("hello", 3000), ("step", 3000), ("tensorfile", 3000),
-                                                ("checkpoint", 1500)], indirect=["target"])
+@pytest.mark.parametrize(("target", "inputs"), [
+    ("hello", 3000), ("step", 3000), ("shared", 3000), ("handover", 1000), ("tensorfile", 3000), ("checkpoint", 1500),
+], indirect=["target"])
 def test_a_reader_refuses_whatever_is_wrong_by_an_error_of_ours(target: Target, inputs: int) -> None:
     check(fuzz(target, inputs=inputs))
 
