@@ -1,4 +1,5 @@
-"""Every algorithm on a GPU: it trains, takes a new learning rate, and goes on on the CPU from its checkpoint.
+"""Every algorithm but behaviour cloning on a GPU: it trains, takes a new learning rate, and goes on on the CPU from its
+checkpoint.
 
     python benchmarks/gpu_algorithms.py [--cases NAME ...] [--device cuda] [--updates 60] [--times 1] [--write]
 
