@@ -11,7 +11,7 @@ import torch
 
 from tests.replay.test_experience import made, numbers, unroll
 from workbench.algorithms import Loss
-from workbench.replay import queue
+from workbench.replay import wait
 from workbench.replay.epochs import Epochs
 
 
@@ -84,7 +84,7 @@ def test_rounds_of_several_learners_begin_by_the_settings_of_the_last_update(tmp
 
 def test_a_long_wait_for_a_round_is_said_and_a_pause_is_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     now = [100.0]
-    monkeypatch.setattr(queue.time, "monotonic", lambda: now[0])
+    monkeypatch.setattr(wait.time, "monotonic", lambda: now[0])
     found, config, layout = made(tmp_path, "ppo", epochs=1, minibatches=2)
     for number in range(8):
         found.queue.put(unroll(layout, number))

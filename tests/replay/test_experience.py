@@ -13,7 +13,7 @@ from workbench.algorithms import Loss
 from workbench.config import RunConfig
 from workbench.environment_spec import EnvironmentSpec
 from workbench.errors import OutOfBounds
-from workbench.replay import batch_source, queue, replay_capacity, replayed
+from workbench.replay import batch_source, replay_capacity, replayed, wait
 from workbench.replay.experience import Fresh
 from workbench.replay.replayed import Replayed
 from workbench.replay.unroll_fields import UnrollLayout
@@ -142,7 +142,7 @@ def test_it_says_what_earns_the_next_batch_where_that_takes_long(tmp_path, monke
     while found.next(slower, timeout_s=0.0) is not None:
         pass
     assert found.awaited == "", "not at once"
-    monkeypatch.setattr(queue, "_LONG_S", 0.0)
+    monkeypatch.setattr(wait, "_LONG_S", 0.0)
     assert re.fullmatch(r"collecting unrolls: \d of 4 uses earned \(replay_ratio\)", found.awaited)
     assert found.filling == "", "it trains"
 

@@ -11,7 +11,8 @@ import numpy as np
 from workbench.algorithms.batch import Batch
 from workbench.algorithms.interface import Loss
 from workbench.replay.experience import FromQueue
-from workbench.replay.queue import UnrollQueue, Wait
+from workbench.replay.queue import UnrollQueue
+from workbench.replay.wait import Wait
 from workbench.trajectory import Unroll
 
 

@@ -2,9 +2,9 @@
 
 A ring of `storage.capacity` rows: a new unroll replaces the oldest. A sum tree has priority^α of each row; the
 priorities are stored beside it, so that a new α is one pass over them. With α = 0 all rows weigh the same, and the tree
-is left as it was. Serials number the unrolls from 1 in the order
-of insertion: by its serial, a sampled unroll that was replaced meanwhile is recognised. One thread makes all calls
-except `metrics`, which needs no lock: it reads small arrays as they are.
+is left as it was. Serials number the unrolls from 1 in the order of insertion: by its serial, a sampled unroll that was
+replaced meanwhile is recognised. One thread makes all calls except `metrics`, which needs no lock: it reads small
+arrays as they are.
 """
 
 from __future__ import annotations

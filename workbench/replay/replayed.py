@@ -12,8 +12,9 @@ from workbench.algorithms.batch import Batch
 from workbench.algorithms.interface import Algorithm, Loss
 from workbench.errors import CheckpointCorrupt
 from workbench.replay.prioritized import Histograms, PrioritizedReplay
-from workbench.replay.queue import UnrollQueue, Wait
+from workbench.replay.queue import UnrollQueue
 from workbench.replay.replay_capacity import check_memory
+from workbench.replay.wait import Wait
 from workbench.trajectory import Array, Unroll
 
 _COUNTERS = "experience.counters"
