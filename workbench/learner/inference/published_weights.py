@@ -20,6 +20,17 @@ from workbench.learner.devices.device import Device
 from workbench.networks import keep_dense_in
 
 
+class _Copy:
+    """One copy of a network, with what was last done to it."""
+
+    def __init__(self, module: nn.Module, network: nn.Module, version: int) -> None:
+        self.module, self.version = module, version
+        self.pairs = _pairs(module, network)
+        self.lock = threading.Lock()
+        self.written: torch.cuda.Event | None = None
+        self.read: torch.cuda.Event | None = None
+
+
 class PublishedPolicy:
     """Two copies of `network` on the device of inference; `publish` writes the spare one and swaps them."""
 
@@ -27,42 +38,37 @@ class PublishedPolicy:
         trained_on = next((tensor.device for tensor in _tensors(network)), torch.device("cpu"))
         self._read_on = device.torch
         self._copied_on = trained_on if trained_on.type == "cuda" else self._read_on  # whose stream copies
-        self._copies = [copy.deepcopy(network).eval().requires_grad_(False).to(self._read_on) for _ in range(2)]
+        modules = [copy.deepcopy(network).eval().requires_grad_(False).to(self._read_on) for _ in range(2)]
         if device.lower_dtype is not None:
-            for module in self._copies:
+            for module in modules:
                 keep_dense_in(module, device.lower_dtype)
-        self._write_events: list[torch.cuda.Event | None] = [None, None]
-        self._read_events: list[torch.cuda.Event | None] = [None, None]
-        self._locks = [threading.Lock(), threading.Lock()]
-        self._pairs = [_pairs(module, network) for module in self._copies]
-        self._versions = [version, version]
-        self._current = 0
+        self._current, self._spare = (_Copy(module, network, version) for module in modules)
 
     @property
     def version(self) -> int:
         """Number of updates in the newest copy."""
-        return self._versions[self._current]
+        return self._current.version
 
     @torch.no_grad()
     def publish(self, version: int) -> None:
         """Let the next inference batch use the trained network's present weights, after `version` updates."""
-        spare = 1 - self._current
-        with self._locks[spare]:
-            _wait(self._copied_on, self._read_events[spare])
-            for copies, originals in self._pairs[spare]:
+        spare = self._spare
+        with spare.lock:
+            _wait(self._copied_on, spare.read)
+            for copies, originals in spare.pairs:
                 torch._foreach_copy_(copies, originals)
-            self._write_events[spare] = _record_event(self._copied_on)
-            self._versions[spare] = version
-        self._current = spare
+            spare.written = _record_event(self._copied_on)
+            spare.version = version
+        self._current, self._spare = spare, self._current
 
     @contextmanager
     def reading(self) -> Iterator[tuple[nn.Module, int]]:
         """The newest copy and its version, which do not change inside the block."""
         current = self._current
-        with self._locks[current]:
-            _wait(self._read_on, self._write_events[current])
-            yield self._copies[current], self._versions[current]
-            self._read_events[current] = _record_event(self._read_on)
+        with current.lock:
+            _wait(self._read_on, current.written)
+            yield current.module, current.version
+            current.read = _record_event(self._read_on)
 
 
 def _record_event(device: torch.device) -> torch.cuda.Event | None:
