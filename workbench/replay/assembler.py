@@ -75,8 +75,8 @@ class UnrollAssembler:
         self._index = np.zeros(num_envs, np.int64)  # of the next step in the unroll; below 0: as many are left out
         self._run_ids = np.zeros(num_envs, np.int64)
 
-    def reset(self, env_ids: Array, run_id: int) -> None:
-        """Drop the partial unrolls of `env_ids`, which begin a new life."""
+    def reset(self, env_ids: Array, run_id: Array | int) -> None:
+        """Drop the partial unrolls of `env_ids`, which begin a new life, each or all with that run id."""
         self._index[env_ids] = -self._left_out(env_ids) if self._stagger else 0
         self._run_ids[env_ids] = run_id
         self._forget_finals(self._slots[env_ids])

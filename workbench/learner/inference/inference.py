@@ -119,9 +119,8 @@ class Inference:
             self._roles = RoleTable.of(config, self.spec.agents, len(self._run_ids), self._rank)
         env_ids = np.concatenate([request.env_ids for request in requests])
         lives = np.array([request.run_id for request in requests]).repeat([request.size for request in requests])
-        if (self._run_ids[env_ids] != lives).any():
-            for request in requests:
-                self._begin_life(request)
+        if (new := self._run_ids[env_ids] != lives).any():
+            self._begin_lives(env_ids[new], lives[new])
         batch = StepBatch.joined([request.message.step for request in requests], self._device.row_memory)
         actions = np.zeros((len(env_ids), *self.spec.actions.shape), self.spec.actions.dtype)
         acting = ~batch.has(Flags.ABSENT)  # with our policy; the other rows get action 0, or the opponent's
@@ -164,16 +163,13 @@ class Inference:
         assert batch.final_observation is not None
         return batch.final_index, batch.final_observation
 
-    def _begin_life(self, request: Request) -> None:
-        env_ids = request.env_ids
-        if (self._run_ids[env_ids] == request.run_id).all():
-            return
-        self._run_ids[env_ids] = request.run_id
+    def _begin_lives(self, env_ids: Array, run_ids: Array) -> None:
+        self._run_ids[env_ids] = run_ids
         self._tables.forget(env_ids)
         self._episodes.forget(env_ids)
         if self._discounted is not None:
             self._discounted.forget(env_ids)
-        self._assembler.reset(env_ids, request.run_id)
+        self._assembler.reset(env_ids, run_ids)
         if self._opponent is not None:
             self._opponent.begin_life(env_ids)
 
