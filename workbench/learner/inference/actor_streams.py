@@ -120,16 +120,14 @@ class ActorStreams:
         """Register the life, unless the same actor has got a live one meanwhile."""
         with self._lock:
             before = self.lives.get(hello.actor)
-            connected = before is not None and before.alive
-            wrong = before.error if before is not None else ""  # the actor may have missed it when its stream ended
-            if not connected:
+            if free := before is None or not before.alive:
                 life = self.lives[hello.actor] = ActorLife(hello)
                 self._batcher.expect(hello.environments)
-        if wrong and not connected:
-            self._end(life)
-            context.abort(grpc.StatusCode.FAILED_PRECONDITION, wrong)
-        if connected:
+        if not free:
             _abort_second(hello, context)
+        if before is not None and before.error:  # the actor may have missed it when its stream ended
+            self._end(life)
+            context.abort(grpc.StatusCode.FAILED_PRECONDITION, before.error)
         return life
 
     def _end(self, life: ActorLife) -> None:
