@@ -587,6 +587,28 @@ def test_a_network_must_act_as_it_is_trained_step_by_step_and_row_by_row(how: st
     networks.check(Mixing(how), spec=VECTOR, output=PolicyValueOutput)  # a run that has it goes on
 
 
+class Unscaled(nn.Module):
+    """Sums bytes as they are, which round otherwise from batch to batch."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.layers = nn.Sequential(nn.Flatten(2), nn.Linear(4 * 84 * 84, 64), nn.ReLU(), nn.Linear(64, 2))
+
+    def initial_state(self, batch: int) -> Any:
+        return ()
+
+    def forward(self, observation: Any, *_: Any) -> Any:
+        logits = self.layers(observation.float())
+        return PolicyValueOutput(logits, logits[..., 0]), ()
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_a_network_that_does_not_scale_its_pixels_is_no_mistake(seed: int) -> None:
+    torch.manual_seed(seed)
+    spec = EnvironmentSpec("bytes", (1, 84, 84), "uint8", 2, frame_stack=4)
+    networks.check(Unscaled(), spec=spec, output=PolicyValueOutput, new=True)
+
+
 class Masked(nn.Module):
     """Remembers two observations, of which those of the episode before are masked: its state has them, no output."""
 

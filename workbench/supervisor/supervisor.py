@@ -86,8 +86,8 @@ class Supervisor:
             known = replace(LearnerStatus.from_json(before), actors=(), warning="", hint="", bottleneck={})
             self._tracker.at_start = last_checkpoint.at(newest, known)
         self._budget, self._misses_score = Budget(Spent.from_json(before), time.monotonic()), False
-        known = {name: value for name, value in before.items() if value is not None}
-        self._course = Course.from_json({**record, **known})  # a fork's record has what its checkpoint was worth
+        told = {name: value for name, value in before.items() if value is not None}
+        self._course = Course.from_json({**record, **told})  # a fork's record has what its checkpoint was worth
         self._trackers = Trackers(run, trackers.named(self.config.track), self.event)
         self._polled_at = self._published_at = 0.0
 
