@@ -39,9 +39,9 @@ if TYPE_CHECKING:
     from workbench.running.launch import launch, resume
     from workbench.running.listing import runs
     from workbench.running.machine_info import Machine, machine
-    from workbench.sweeping.handle import Sweep
-    from workbench.sweeping.status import SweepStatus
     from workbench.sweeping.sweep import attach_sweep, sweep, sweeps
+    from workbench.sweeping.sweep_handle import Sweep
+    from workbench.sweeping.sweep_status import SweepStatus
     from workbench.widgets.views.compare import Comparison, compare
 
 __version__ = "0.1.0"
@@ -120,8 +120,8 @@ _HOMES = {  # of each public name, its module
         ("workbench.running.launch", ("launch", "resume")),
         ("workbench.running.listing", ("runs",)),
         ("workbench.running.machine_info", ("Machine", "machine")),
-        ("workbench.sweeping.handle", ("Sweep",)),
-        ("workbench.sweeping.status", ("SweepStatus",)),
+        ("workbench.sweeping.sweep_handle", ("Sweep",)),
+        ("workbench.sweeping.sweep_status", ("SweepStatus",)),
         ("workbench.sweeping.sweep", ("attach_sweep", "sweep", "sweeps")),
         ("workbench.widgets.views.compare", ("Comparison", "compare")),
     )

@@ -16,7 +16,7 @@ _ENTRIES = {  # the function that is called with the words after the entry
     "_tracker": "trackers.main:main",
     "_track": "trackers.main:once",
     "_resume": "running.resuming_there:main",
-    "_play": "playing.worker.game:main",
+    "_play": "playing.worker.game_server:main",
     "_evaluate": "playing.worker.evaluate:main",
     "_rollout": "playing.worker.rollout:main",
     "_branch": "playing.worker.branch:main",

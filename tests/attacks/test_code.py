@@ -133,7 +133,7 @@ def test_every_call_that_unpickles_is_among_these() -> None:
     assert found == {
         "environments/adapters/code_by_value.py",
         "environments/spread/worker.py",  # from its own parent, by a pipe
-        "playing/worker/game.py",  # from its own parent, in a folder that it has just sealed
+        "playing/worker/game_server.py",  # from its own parent, in a folder that it has just sealed
         "actor/main.py", "learner/build.py",  # of their own run, after launch, fork or resume
         "policies/player.py",  # evaluate, rollout, branch, play, load_policy, export_policy
     }

@@ -14,7 +14,7 @@ from tests.conftest import CALM, eventually
 from workbench.errors import AccessDenied, ConnectionLost, InvalidInput, OutOfBounds
 from workbench.launchers.ray.finding import parted
 from workbench.launchers.ray.follower import Follower, stand_by
-from workbench.launchers.ray.reader import RunReader, look
+from workbench.launchers.ray.run_reader import RunReader, look
 from workbench.rundir import RunDirectory, lock
 from workbench.rundir.files import decoded
 from workbench.wire.rpc import Caller

@@ -16,7 +16,7 @@ from tests.learner.test_rollout_kinds import KINDS, SPECS, Kinds
 from tests.played import checkpoint_in
 from workbench.checkpoints import Checkpoint
 from workbench.playing import rollout
-from workbench.playing.worker.game import WorkerGame
+from workbench.playing.worker.game_server import WorkerGame
 from workbench.testing import CountingEnv
 
 Told = list[dict[str, Any]]

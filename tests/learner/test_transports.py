@@ -23,7 +23,7 @@ import pytest
 
 from tests.conftest import LONGEST_S
 from tests.fuzz.targets import SPECS
-from workbench.actor.connection import SharedStream, Stream, shared
+from workbench.actor.actor_stream import SharedStream, Stream, shared
 from workbench.environment_spec import EnvironmentSpec
 from workbench.errors import ConnectionLost, ShapeMismatch
 from workbench.learner.inference.actor_streams import ActorStreams

@@ -14,7 +14,7 @@ from workbench.environments.observations import decode
 from workbench.learner.inference.watch_tap import Tap
 from workbench.playing.action_words import groups
 from workbench.playing.watch import Watching
-from workbench.widgets.episodes.watch import LiveView
+from workbench.widgets.episodes.watch_view import LiveView
 
 PLANES = (Part("", (4, 8, 9), "bits"),)
 VECTORS = (Part("goal", (2,), "float32"), Part("on", (3,), "bits"))

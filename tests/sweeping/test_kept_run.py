@@ -16,10 +16,10 @@ from workbench.rundir import RunDirectory
 from workbench.running.connection import stored_status
 from workbench.sweeping import kept_run, population
 from workbench.sweeping import study as sweep_study
-from workbench.sweeping.handle import Sweep
 from workbench.sweeping.kept_run import MOST_LIVES, KeptRun, withdraw
 from workbench.sweeping.population import Population
 from workbench.sweeping.sweep_folder import SweepFolder
+from workbench.sweeping.sweep_handle import Sweep
 from workbench.sweeping.sweeper import Sweeper
 from workbench.sweeping.trial import WatchedTrial
 

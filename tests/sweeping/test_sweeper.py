@@ -28,10 +28,10 @@ from workbench.running.handle import Run
 from workbench.sweeping import kept_run, population, process, sweeper
 from workbench.sweeping import study as sweep_study
 from workbench.sweeping import trial as sweep_trial
-from workbench.sweeping.handle import Sweep
 from workbench.sweeping.population import Population
 from workbench.sweeping.space import Span, to_json
 from workbench.sweeping.sweep_folder import SweepFolder, runs_of
+from workbench.sweeping.sweep_handle import Sweep
 from workbench.sweeping.sweeper import HOPELESS, Sweeper
 from workbench.sweeping.trial import DELETED, WatchedTrial
 

@@ -10,8 +10,8 @@ from tests.widgets import recorded
 from workbench.config import RunConfig
 from workbench.sweeping import study as sweep_study
 from workbench.sweeping import sweep_folder
-from workbench.sweeping.handle import Sweep
 from workbench.sweeping.space import Choice, Space, Span, to_json
+from workbench.sweeping.sweep_handle import Sweep
 
 optuna = pytest.importorskip("optuna")
 SPACE: Space = {"learning_rate": Span(1e-5, 1e-1, True, False), "batch_size": Span(4, 64, False, True),

@@ -273,7 +273,7 @@ def test_a_game_ends_where_another_one_begins_or_the_run_goes_on(
         eventually(lambda: not steps.all["play"].disabled, what="a game")
 
     monkeypatch.setattr("workbench.playing.by_hand.game.play", lambda path: SimpleNamespace(title=path.name))
-    monkeypatch.setattr("workbench.widgets.episodes.game.GameView", View)
+    monkeypatch.setattr("workbench.widgets.episodes.game_view.GameView", View)
     play()
     may_end.set()
     play()

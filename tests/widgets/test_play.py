@@ -15,8 +15,8 @@ from PIL import Image
 import workbench as wb
 from tests.conftest import eventually
 from tests.played import checkpoint_in
-from workbench.widgets.episodes import game as games
-from workbench.widgets.episodes.game import GameView
+from workbench.widgets.episodes import game_view as games
+from workbench.widgets.episodes.game_view import GameView
 
 Sent = list[tuple[dict[str, Any], list[bytes]]]
 

@@ -12,8 +12,8 @@ from tests.conftest import eventually
 from tests.widgets import swept
 from tests.widgets.swept import SPACE
 from workbench.running.handle import Run
-from workbench.sweeping.handle import Sweep
-from workbench.sweeping.status import SweepStatus
+from workbench.sweeping.sweep_handle import Sweep
+from workbench.sweeping.sweep_status import SweepStatus
 from workbench.widgets.charts import sweep_chart
 from workbench.widgets.views.sweep import SweepView
 

@@ -16,7 +16,7 @@ from workbench.errors import InvalidInput, OutOfBounds
 from workbench.playing.wall import Cell, Wall
 from workbench.tables import evenly_spaced
 from workbench.testing import CountingEnv
-from workbench.widgets.episodes.wall import WallView
+from workbench.widgets.episodes.wall_view import WallView
 from workbench.wire import columns
 from workbench.wire.rpc import Caller
 

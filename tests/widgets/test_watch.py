@@ -23,7 +23,7 @@ from workbench.playing.watch import Look, Watching
 from workbench.testing import CountingEnv
 from workbench.trajectory import Flags
 from workbench.widgets.episodes import live_widget
-from workbench.widgets.episodes.watch import LiveView
+from workbench.widgets.episodes.watch_view import LiveView
 from workbench.wire.rpc import Caller
 
 

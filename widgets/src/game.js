@@ -1,4 +1,4 @@
-// A game to play by keys, with the agent's advice beside. Python is workbench/widgets/episodes/game.py.
+// A game to play by keys, with the agent's advice beside. Python is workbench/widgets/episodes/game_view.py.
 //
 // The page says which keys are held; the game's own process keeps the time. Each state comes with the newest picture.
 import { ink } from "./canvas.js";

@@ -1,7 +1,7 @@
 // The states of a game as rows of a track: what was advised at each step, and then what was done. No DOM.
 
 /**
- * @typedef {object} State  as workbench/playing/worker/game.py tells it
+ * @typedef {object} State  as workbench/playing/worker/game_server.py tells it
  * @property {number} episode
  * @property {number} seed
  * @property {number} step

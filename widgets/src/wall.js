@@ -1,5 +1,5 @@
 // The wall: many environments live, each a button with its picture, return and action. Python is
-// workbench/widgets/episodes/wall.py.
+// workbench/widgets/episodes/wall_view.py.
 import { cleared, ink } from "./canvas.js";
 import { bytes, inflated, rows } from "./columns.js";
 import { Contact, Queue } from "./contact.js";

@@ -20,7 +20,7 @@ from pathlib import Path
 import numpy as np
 
 from workbench import environments
-from workbench.actor.connection import SharedStream, Stream, shared
+from workbench.actor.actor_stream import SharedStream, Stream, shared
 from workbench.actor.memory_limit import keep_within_limit, prefer_for_oom_kill
 from workbench.config import RunConfig
 from workbench.environments.adapters.code_by_value import load_factory

@@ -15,7 +15,7 @@ from workbench.config.signatures import all_settings
 from workbench.errors import InvalidInput, printable
 
 if TYPE_CHECKING:
-    from workbench.sweeping.handle import Sweep
+    from workbench.sweeping.sweep_handle import Sweep
 
 command = Commands()
 _FORMS = "LOW:HIGH, LOW:HIGH:log, LOW:HIGH:linear, or choices such as adam,rmsprop"

@@ -12,10 +12,10 @@ from workbench import rundir
 from workbench.errors import InvalidInput
 from workbench.metrics import MetricsReader
 from workbench.rundir import RunDirectory, sealed
+from workbench.running.changes import changes, courses
 from workbench.running.connection import checked
 from workbench.running.handle import Run
 from workbench.running.listing import RunSummary
-from workbench.running.tuning import changes, courses
 
 Compared = Run | RunSummary | str | Path | Sequence[Run | RunSummary | str | Path]
 

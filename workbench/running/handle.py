@@ -22,6 +22,7 @@ from workbench.metrics.status import RunStatus
 from workbench.playing.watch import Watching
 from workbench.rundir import RunDirectory
 from workbench.running import deletion, remote, waiting
+from workbench.running.changes import undo
 from workbench.running.checking import moved_to
 from workbench.running.choosing import best_checkpoint, newest_checkpoint
 from workbench.running.connection import COMMAND_S, Control, checked, stored_status
@@ -29,7 +30,6 @@ from workbench.running.fork import forked
 from workbench.running.progress import notify
 from workbench.running.recorded_run import RecordedRun
 from workbench.running.starting import started
-from workbench.running.tuning import undo
 from workbench.tables import duration, plain
 
 if TYPE_CHECKING:
@@ -341,8 +341,8 @@ class Run(RecordedRun):
         self._control.call("ping")  # raises before anything is shown
         with imports.meanwhile(f"{self.name}, {what}: asking the run…", for_result=True):
             if env is None:
-                return imports.widget("episodes.wall").WallView(self._control)
-            return imports.widget("episodes.watch").LiveView(Watching(self._control, env))
+                return imports.widget("episodes.wall_view").WallView(self._control)
+            return imports.widget("episodes.watch_view").LiveView(Watching(self._control, env))
 
     def flights(self) -> Flights:
         """Where an observation spends its life: the stages of the last 300 that were followed from step to training.

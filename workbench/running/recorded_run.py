@@ -14,9 +14,9 @@ from workbench.metrics import COUNTERS, MetricsReader
 from workbench.metrics.meanings import SYNONYMS, described
 from workbench.rundir import RunDirectory
 from workbench.running import remote
+from workbench.running.changes import Hyperparameter, hyperparameters
 from workbench.running.checkpoint_list import Checkpoints, Owner
 from workbench.running.connection import checked
-from workbench.running.tuning import Hyperparameter, hyperparameters
 from workbench.tables import Table
 
 if TYPE_CHECKING:

@@ -39,7 +39,6 @@ from workbench.running.handle import Run
 from workbench.running.progress import notify
 from workbench.supervisor import stopping_rules
 from workbench.sweeping import study, sweep_folder
-from workbench.sweeping.handle import Sweep
 from workbench.sweeping.population import GENERATIONS, LEAST_MEMBERS
 from workbench.sweeping.space import Space, checked_space, first_trials, own_space, to_json
 from workbench.sweeping.start import (
@@ -51,8 +50,9 @@ from workbench.sweeping.start import (
     sharing_the_machine,
     warm_up_warning,
 )
-from workbench.sweeping.status import SweepStatus
 from workbench.sweeping.sweep_folder import SweepFolder
+from workbench.sweeping.sweep_handle import Sweep
+from workbench.sweeping.sweep_status import SweepStatus
 from workbench.tables import Columns, Table, duration
 
 EPISODES = tuple(f"{kind}_{what}" for kind in ("episode", "evaluation") for what in

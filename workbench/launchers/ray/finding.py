@@ -8,7 +8,7 @@ from contextlib import suppress
 from typing import Any, NamedTuple
 
 from workbench.errors import ConnectionLost, InvalidInput, RunFailed, RunNotFound, nearest
-from workbench.launchers.ray.reader import RunReader, look
+from workbench.launchers.ray.run_reader import RunReader, look
 from workbench.supervisor.hosts import node_versions
 
 _PART = r"[A-Za-z0-9_][A-Za-z0-9._-]{0,99}"

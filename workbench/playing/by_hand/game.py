@@ -221,7 +221,7 @@ class Game:
 
     def _shared_view(self) -> Any:
         if self._view is None or self._view.comm is None:
-            self._view = imports.widget("episodes.game").GameView(self)
+            self._view = imports.widget("episodes.game_view").GameView(self)
         return self._view
 
 

@@ -25,7 +25,7 @@ from workbench.widgets.panel.tuning.tuning_history import TuningHistory
 
 if TYPE_CHECKING:
     from workbench.running.handle import Run
-    from workbench.widgets.panel.commands import PanelCommands
+    from workbench.widgets.panel.panel_commands import PanelCommands
 
 
 class PanelView:

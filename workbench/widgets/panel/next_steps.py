@@ -99,7 +99,7 @@ class NextSteps:
 
     def _play(self) -> str:
         from workbench.playing.by_hand.game import play
-        from workbench.widgets.episodes.game import GameView
+        from workbench.widgets.episodes.game_view import GameView
 
         game = play(self._run.path)
         closing.put(self._place, GameView(game))

@@ -42,8 +42,8 @@ from workbench.widgets.kernel.onlookers import Onlookers
 from workbench.widgets.kernel.refresher import REFRESHER
 from workbench.widgets.kernel.saved_view import Bundle, Shown, reference
 from workbench.widgets.panel import dashboard
-from workbench.widgets.panel.commands import PanelCommands
 from workbench.widgets.panel.layout import PanelView
+from workbench.widgets.panel.panel_commands import PanelCommands
 from workbench.widgets.panel.snapshot import Snapshot
 
 if TYPE_CHECKING:

@@ -22,15 +22,15 @@ from workbench.errors import InvalidInput
 from workbench.metrics import History, MetricsReader
 from workbench.rundir.files import free_path, saving
 from workbench.running.card.card import AS_LAUNCHED, Card
+from workbench.running.changes import Change, changes, courses
 from workbench.running.connection import checked
 from workbench.running.handle import Run
-from workbench.running.tuning import Change, changes, courses
 from workbench.widgets.kernel import assets
 from workbench.widgets.panel import dashboard, snapshot
 from workbench.widgets.panel.badge import BADGES
 from workbench.widgets.panel.snapshot import Snapshot
-from workbench.widgets.sharing import film, plain_charts
-from workbench.widgets.sharing.film import Film
+from workbench.widgets.sharing import fitted_film, plain_charts
+from workbench.widgets.sharing.fitted_film import Film
 
 LARGEST = 10_000_000  # bytes of a file
 MARGIN = 20_000  # bytes for what is around the film
@@ -68,9 +68,9 @@ def page(run: Run) -> str:
     data = _data("charts-data", plain_charts.charts(now))
     script, style = assets.text("share.js"), f"{assets.text('player.css')}{assets.text('share.css')}"
     around = _document(now.name, [*before, *after, data], script=script, style=style)
-    found = film.best_rollout(run)
+    found = fitted_film.best_rollout(run)
     left = (LARGEST - MARGIN - len(around.encode("utf-8", "replace"))) * 3 // 4  # base64 takes four bytes for three
-    shown = film.fitted(found, left) if not isinstance(found, str) else found
+    shown = fitted_film.fitted(found, left) if not isinstance(found, str) else found
     return _document(now.name, [*before, _rollout(shown), *after, data, *_film_data(shown)], script=script, style=style)
 
 

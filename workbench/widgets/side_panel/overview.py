@@ -23,9 +23,9 @@ from workbench.running.handle import Run
 from workbench.running.launch import resume
 from workbench.running.starting import check_name
 from workbench.sweeping import sweep_folder
-from workbench.sweeping.handle import Sweep
-from workbench.sweeping.status import GOING_ON
 from workbench.sweeping.sweep_folder import SweepFolder
+from workbench.sweeping.sweep_handle import Sweep
+from workbench.sweeping.sweep_status import GOING_ON
 from workbench.tables import as_json
 from workbench.widgets.views.run_rows import POSSIBLE, Row, curve, read, stamp
 

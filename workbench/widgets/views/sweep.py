@@ -18,9 +18,9 @@ from workbench import rundir, tables
 from workbench.errors import WorkbenchError
 from workbench.metrics.status import RunStatus
 from workbench.running.connection import stored_status
-from workbench.sweeping.handle import Sweep
-from workbench.sweeping.status import GOING_ON, OPEN, SweepStatus
 from workbench.sweeping.study import Trial, best
+from workbench.sweeping.sweep_handle import Sweep
+from workbench.sweeping.sweep_status import GOING_ON, OPEN, SweepStatus
 from workbench.tables import Columns, Table
 from workbench.widgets.charts import static_render, sweep_chart
 from workbench.widgets.charts.live import Figure, LiveCharts

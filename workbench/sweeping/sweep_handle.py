@@ -31,9 +31,9 @@ from workbench.sweeping import study, sweep_folder
 from workbench.sweeping.kept_run import withdraw
 from workbench.sweeping.space import Space, from_json
 from workbench.sweeping.start import MOST_TRIALS, begin, checked_count, checked_parallel, sharing_the_machine
-from workbench.sweeping.status import GOING_ON, OPEN, SweepStatus
 from workbench.sweeping.study import Trial
 from workbench.sweeping.sweep_folder import SweepFolder
+from workbench.sweeping.sweep_status import GOING_ON, OPEN, SweepStatus
 from workbench.sweeping.trial import spent
 from workbench.tables import counted, plain
 

@@ -21,7 +21,7 @@ from workbench.trajectory import Array
 from workbench.widgets.episodes import filmstrip
 from workbench.widgets.episodes.filmstrip import StripFrame
 from workbench.widgets.episodes.live_widget import LiveWidget, Message
-from workbench.widgets.episodes.watch import LiveView
+from workbench.widgets.episodes.watch_view import LiveView
 from workbench.widgets.kernel import assets, closing
 from workbench.widgets.kernel.saved_view import Bundle
 from workbench.wire import columns
