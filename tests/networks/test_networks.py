@@ -587,6 +587,28 @@ def test_a_network_must_act_as_it_is_trained_step_by_step_and_row_by_row(how: st
     networks.check(Mixing(how), spec=VECTOR, output=PolicyValueOutput)  # a run that has it goes on
 
 
+class KeepsItself(Remembering):
+    """Its memory is no state, but an attribute, which the copies that act and train do not share."""
+
+    memory = torch.zeros(3, 4)
+
+    def __init__(self) -> None:
+        super().__init__("")
+
+    def initial_state(self, batch: int) -> Any:
+        return ()
+
+    def forward(self, observation: Any, *others: Any) -> Any:
+        memory = self.memory if self.memory.shape[0] == observation.shape[1] else torch.zeros(observation.shape[1], 4)
+        output, (self.memory,) = super().forward(observation, *others[:-1], (memory.detach(),))
+        return output, ()
+
+
+def test_a_network_that_keeps_its_memory_itself_is_told_to_return_it() -> None:
+    with pytest.raises(NetworkFailed, match="in the state what it looks back at"):
+        networks.check(KeepsItself(), spec=VECTOR, output=PolicyValueOutput, new=True)
+
+
 class Unscaled(nn.Module):
     """Sums bytes as they are, which round otherwise from batch to batch."""
 

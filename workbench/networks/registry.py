@@ -43,6 +43,7 @@ NetworkFactory = Callable[[EnvironmentSpec], nn.Module]
 
 NATURE_SIZE_PX = 84  # what the Nature torso was made for
 _FIRST_STEPS = 4  # of an episode, which are tried with other values from before it
+_MASKED = 1e6  # magnitudes from here on are no results
 _HIGHEST = (255, 1)  # of integers that are tried: a network may take them for indices
 
 _TORSOS: dict[str, Callable[[tuple[int, ...]], Any]] = {
@@ -212,18 +213,20 @@ def _check_acting(network: nn.Module, spec: EnvironmentSpec, before: State) -> N
     """Raises NetworkFailed where the results of an environment depend on the others of its batch, or those of a step on
     anything but the state and the steps up to it: actors ask for one step, and a batch is whoever asks.
 
-    Says nothing of a network that cannot be tried so: see `_check_start`. On the CPU, whose float32 is exact enough.
+    Says nothing of a network that cannot be tried so: see `_check_start`. On the CPU, whose float32 is exact enough;
+    each call asks a copy, so that what a call changes in the network changes no other.
     """
     everything = slice(None)
     before = tuple(part.cpu() for part in before)
-    _, action, reward, start = _dry_run_inputs(spec, _FIRST_STEPS, len(before[0]) if before else 3)
+    _, action, reward, start = _dry_run_inputs(spec, 2, len(before[0]) if before else 3)
     generator = torch.Generator().manual_seed(0)
 
     def told(steps: slice, rows: slice, state: State) -> tuple[list[Tensor], State]:
         inputs = [each[steps, rows].clone() for each in (action, reward, start)]
         seen = {name: value[steps, rows].clone() for name, value in parts.items()}
-        with torch.no_grad():
-            output, after = output_of(network, seen, *inputs, tuple(part[rows].clone() for part in state))
+        asked = copy.deepcopy(network)
+        with torch.no_grad(), torch.autocast("cpu", enabled=False):
+            output, after = output_of(asked, seen, *inputs, tuple(part[rows].clone() for part in state))
         form = inputs[-1].shape
         return [part.double() for part in output if isinstance(part, Tensor) and part.shape[:2] == form], after
 
@@ -240,11 +243,7 @@ def _check_acting(network: nn.Module, spec: EnvironmentSpec, before: State) -> N
     if not _alike(again, whole):
         return
     try:
-        alone = [told(everything, slice(row, row + 1), before)[0] for row in range(start.shape[1])]
-        if not _alike([torch.cat(rows, 1) for rows in zip(*alone, strict=True)], whole):
-            raise NetworkFailed("the network's results for an environment depend on the others of its batch, which are "
-                                "whoever asks at the same time. Compute each row of axis 1 by itself: no mean, norm or "
-                                "attention over them.")
+        some_start, start = start, start.clone()
         start[1:] = False  # what starts inside is tried next
         whole, _ = told(everything, everything, before)
         state, walked = before, []
@@ -256,6 +255,12 @@ def _check_acting(network: nn.Module, spec: EnvironmentSpec, before: State) -> N
                                 "which actors ask. A step may depend on the state and on the steps up to it: attention "
                                 "over time needs a causal mask, and in the state what it looks back at; and the state "
                                 "that is returned is the one after the last step.")
+        start = some_start
+        alone = [told(everything, slice(row, row + 1), before)[0] for row in range(start.shape[1])]
+        if not _alike([torch.cat(rows, 1) for rows in zip(*alone, strict=True)], again):
+            raise NetworkFailed("the network's results for an environment depend on the others of its batch, which are "
+                                "whoever asks at the same time. Compute each row of axis 1 by itself: no mean, norm or "
+                                "attention over them.")
     except NetworkFailed:
         raise
     except Exception as error:
@@ -308,9 +313,9 @@ def _alike(some: Sequence[Tensor], others: Sequence[Tensor]) -> bool:
 
 
 def _largest(values: Tensor) -> float:
-    """The largest finite magnitude: sums of as large terms round by as much."""
-    finite = values[values.isfinite()].abs()
-    return float(finite.max()) if finite.numel() else 0.0
+    """The largest magnitude, but for those by which logits are masked: sums of as large terms round by as much."""
+    summed = values.abs()[values.abs() < _MASKED]
+    return float(summed.max()) if summed.numel() else 0.0
 
 
 def _dry_run_inputs(spec: EnvironmentSpec, steps: int, batch: int) -> list[Tensor]:

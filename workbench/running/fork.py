@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from workbench.running.handle import Run
 
 _LISTED = 8  # checkpoints in a message
-_JUDGED = ("environment", "environment_options", "evaluating_per_actor")  # fields by which means are comparable
+_JUDGED = ("opponent", "opponent_agents", "evaluating_per_actor")  # fields by which means are comparable
 _UNROLLS = ("unroll_length", "burn_in")  # fields on which stored unrolls depend, beside those of weights
 
 
@@ -78,16 +78,17 @@ def forked(
         if config.imitates:
             demonstration_file.link(run.directory.demonstrations, new.demonstrations)
 
-    return created(name, _stem(run.path.name), record | _course(run, source, config, before), code, place, prepare)
+    return created(name, _stem(run.path.name), record | _course(run, source, changed, before), code, place, prepare)
 
 
 def _course(run: Run, source: Checkpoint, config: RunConfig, before: RunConfig) -> dict[str, Any]:
     """Where the mean of the fork's ancestors began, and the fork's own, which is its best until it has a better one: a
     policy that is soon ruined is so before a hundred episodes have ended."""
-    first, judged = stored_status(run.directory).first_mean, checkpoints.standing(source)
-    first = run.directory.read().get("first_mean") if first is None else first
+    status, judged = stored_status(run.directory), checkpoints.standing(source)
+    first = run.directory.read().get("first_mean") if status.first_mean is None else status.first_mean
     alike = all(config.value(name) == before.value(name) for name in _JUDGED)
-    if first is None or judged is None or judged.episodes < EPISODES or not alike:
+    counts = judged is not None and judged.episodes >= EPISODES and judged.by == status.judged_by
+    if first is None or judged is None or not (alike and counts):
         return {"first_mean": first}
     return {"first_mean": first, "best_mean": judged.mean, "best_mean_frames": source.frames}
 

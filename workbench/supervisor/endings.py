@@ -9,7 +9,7 @@ from typing import Literal
 from workbench.supervisor.hosts.life import ProcessEnding
 from workbench.supervisor.learner_status import LearnerTracker
 from workbench.supervisor.process_group import EndedChild
-from workbench.wire.lifeline import PASSING
+from workbench.wire.lifeline import PASSING, PEERS_LOST
 
 _MAX_FAILURES = 5  # in a row without an update, or of an actor without a step; of lost machines, within a minute
 
@@ -66,7 +66,7 @@ class Endings:
             return False
         often = ending.recent > _MAX_FAILURES
         if ended.index is None:
-            tracker.fruitless[bool(ending.lost)] += 1
+            tracker.fruitless[bool(ending.lost) or ending.code == PEERS_LOST] += 1
             in_vain = tracker.fruitless.total() if often else tracker.fruitless[False]
             return ending.error is not None or in_vain > _MAX_FAILURES
         stepped = ended.index in tracker.stepped
