@@ -66,7 +66,7 @@ class Witness(nn.Module):
         for t in range(len(start)):
             count = count.masked_fill(start[t, :, None], 0.0) + 1
             counted.append(count[:, 0])
-        if observation.any():  # the learner tries every network on zeros first
+        if observation.any() and observation.equal(observation.round()):  # the learner tries zeros and noise first
             self._look(observation.long(), previous_action, reward, start, torch.stack(counted).long())
         features = observation[..., 2:3] / 10
         return PolicyValueOutput(self.policy(features), self.value(features).squeeze(-1)), (count,)

@@ -147,7 +147,7 @@ def test_a_run_without_its_record_is_listed_as_damaged_and_says_how_to_go_on(run
 
 
 @pytest.mark.parametrize(("kind", "remedy"), [
-    ("environment", r"wb\.launch\(YourEnvironment, checkpoint='lost'\)"),
+    ("environment", r"wb\.(resume\('lost', environment=YourEnvironment|launch\(YourEnvironment, checkpoint='lost')\)"),
     ("network", r"wb\.launch\(\.\.\., network=your_network, checkpoint='lost'\)")])
 def test_lost_code_is_told_before_anything_is_started(
     run: RunDirectory, kind: str, remedy: str, monkeypatch: pytest.MonkeyPatch
