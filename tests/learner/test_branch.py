@@ -201,7 +201,7 @@ def test_an_environment_that_does_not_repeat_itself_is_refused_in_words(
     parent = played(checkpoint_in(tmp_path, environment, environment_options=options))
     with pytest.raises(EnvironmentFailed, match=f"does not repeat itself.*{words}"):
         parent.branch(parent.steps - 1, action=1)
-    assert parent.branches == [] and not list(parent.path.parent.glob("*/.writing-*"))
+    assert parent.branches == [] and not list(parent.path.parent.glob("*/.making-*"))
 
 
 def test_a_policy_that_is_another_one_is_refused_in_words(tmp_path: Path) -> None:

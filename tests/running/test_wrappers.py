@@ -13,8 +13,9 @@ import pytest
 import workbench as wb
 from tests.conftest import SMALL, eventually
 from tests.rewarding import Rewarding
+from workbench import rundir
 from workbench.config import RunConfig
-from workbench.errors import EnvironmentFailed, InvalidInput, RunFailed, UnknownName
+from workbench.errors import AccessDenied, EnvironmentFailed, InvalidInput, NotLive, RunFailed, UnknownName
 from workbench.running import checking
 
 
@@ -167,10 +168,21 @@ def test_a_run_whose_environment_failed_goes_on_in_the_mended_one(home: Path) ->
 
 
 def test_nothing_of_an_environment_by_name_can_be_mended(home: Path) -> None:
-    config, named = RunConfig.build("CartPole-v1"), RunConfig.build("CartPole-v1", wrappers="Doubled")
+    def mended(environment: Any, given: Any, name: str = "CartPole-v1", **fields: Any) -> list[str]:
+        config = RunConfig.build(name, **fields).to_json()
+        run = rundir.create(f"run-{len(rundir.every())}", {"created": 0.0, "config": config, "state": "stopped"})
+        return list(checking.mended_environment(run, environment, given, trust_code=False))
+
     with pytest.raises(InvalidInput, match="neither CartPole-v1 nor a wrapper of it is code of yours"):
-        checking.mended_environment(config, None, [])
+        mended(None, [])
     with pytest.raises(InvalidInput, match="must be a name or something that makes an environment"):
-        checking.mended_environment(config, gymnasium.make("CartPole-v1"), None)
-    assert checking.mended_environment(config, None, None) == {}
-    assert list(checking.mended_environment(named, None, [Doubled])) == ["environment.pkl"]
+        mended(gymnasium.make("CartPole-v1"), None)
+    assert mended(None, None) == []
+    assert mended(None, [Doubled], wrappers="Doubled") == ["environment.pkl"]
+    with pytest.raises(AccessDenied, match="It was not imported"):
+        mended(None, [Doubled], "strange:Doors-v0", wrappers="Doubled")
+    wb.register_environment("Mine/Corridor-v0", Corridor)
+    assert mended(Corridor, None, "Mine/Corridor-v0") == ["environment.pkl"]
+    for text in ({"environment": "Acrobot-v1"}, {"wrappers": "Doubled"}):
+        with pytest.raises(NotLive, match="fixed once a run has started|cannot change|is no live field"):
+            wb.resume("run-0", **text)

@@ -1,4 +1,4 @@
-// The rollout player, and the live view of a watched environment. Python is player.py and watch.py of
+// The rollout player, and the live view of a watched environment. Python is player.py and watch_view.py of
 // workbench/widgets/episodes.
 //
 // One episode comes in one message and is played here, whatever the kernel does meanwhile. A live view gets the newest

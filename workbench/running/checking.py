@@ -92,23 +92,28 @@ def checked_config(
 
 
 def mended_environment(
-    config: RunConfig, environment: Factory | None, wrappers: Sequence[Wrapper] | None
+    directory: RunDirectory, environment: Factory | None, wrappers: Sequence[Wrapper] | None, *, trust_code: bool
 ) -> dict[str, bytes]:
-    """The code of a mended environment and of its wrappers, by file name; of neither: {}.
+    """The code of a run's mended environment and of its wrappers, by file name; of neither: {}.
 
-    Raises InvalidInput where it is called otherwise than that of the run, or has other wrappers.
+    Raises InvalidInput where it is called otherwise than that of the run, or has other wrappers; AccessDenied.
     """
     if environment is None and wrappers is None:
         return {}
+    config = directory.config()
+    sealed.check_module(directory.code, config.environment, trust_code=trust_code)  # its name is looked up
     anew = "or begin a new run with its weights: wb.launch(..., checkpoint=...)"
-    factory = environment if environment is not None else environments.registered_factory(config.environment)
-    if environment is not None and label_of(environment) != config.environment:
+    registered = environments.registered_factory(config.environment)
+    factory = registered if environment is None else environment
+    if factory is not registered and label_of(environment) != config.environment:
         raise InvalidInput(f"environment={label_of(environment)}: this run trains in {config.environment}, and goes on "
                            f"only in a class or function of yours that is called so. Call the mended one so, {anew}.")
     if factory is None:
         try:
             environments.check_name(config.environment, config.environment_options)
         except UnknownName:
+            if ":" in config.environment:
+                raise
             raise InvalidInput(f"wrappers: the environment of this run is {config.environment}, of your own. Give it, "
                                f"too: environment={config.environment}.") from None
     else:
@@ -121,7 +126,9 @@ def mended_environment(
     if maker is None:
         raise InvalidInput(f"wrappers: neither {config.environment} nor a wrapper of it is code of yours. Leave them "
                            "out.")
-    say_what_was_edited(environment, *wrapped.wrappers)
+    if config.actor_processes > 1:
+        environments.check_processes(config.environment, config.environment_options, maker)
+    say_what_was_edited(factory, *wrapped.wrappers)
     file = "environment.pkl"
     return {file: sealed.sealed(file, code_by_value.dumps(maker, imports=package))}
 
@@ -209,19 +216,32 @@ def check_has_code(
     now, by a call that resumes the run or `forks` it."""
     typed = {**directory.read().get("code", {}), "algorithm": bool(config.own_algorithm)}
     name, anew = directory.name, "Put it back, or launch a new run from its weights:"
-    again = "environment=YourEnvironment" + (f", wrappers=[{config.wrappers}]" if config.wrappers else "")
-    remedies = {"environment": f"{anew} wb.launch(YourEnvironment, checkpoint={name!r})" if forks else
-                               f"Give it again: wb.resume({name!r}, {again})",
-                "network": f"{anew} wb.launch(..., network=your_network, checkpoint={name!r})",
-                "algorithm": f"Give it again: {'run.fork(' if forks else f'wb.resume({name!r}, '}algorithm="
-                             f"{config.algorithm})"}
-    for kind, remedy in remedies.items():
+    for kind in ("environment", "network", "algorithm"):
         path = directory.code / f"{kind}.pkl"
         if typed.get(kind) and path.name not in but and not sealed.is_whole(path):
+            remedy = {
+                "environment": f"{anew} wb.launch(YourEnvironment, checkpoint={name!r})" if forks else
+                               f"Give it again: wb.resume({name!r}, {_environment_again(config)})",
+                "network": f"{anew} wb.launch(..., network=your_network, checkpoint={name!r})",
+                "algorithm": f"Give it again: {'run.fork(' if forks else f'wb.resume({name!r}, '}algorithm="
+                             f"{config.algorithm})"}[kind]
             lost = f"is torn: {path}" if path.exists() else f"is not in {directory.code} any more"
             copied = f", or take the folder code {kept}" if (kept := of_its_copy(config)) else ""
             raise InvalidInput(f"the {kind} of {name}, {getattr(config, kind)}, is code of its user's own, which "
                                f"{lost}. {remedy}{copied}.")
+
+
+def _environment_again(config: RunConfig) -> str:
+    """The arguments by which a run gets its environment again: by name, its wrappers alone."""
+    wrappers = f"wrappers=[{config.wrappers}]"
+    if ":" in config.environment:  # it names a module, which is not imported for this
+        return wrappers
+    try:
+        environments.check_name(config.environment)
+        by_name = bool(config.wrappers)
+    except UnknownName:
+        by_name = False
+    return ", ".join(["environment=YourEnvironment"] * (not by_name) + [wrappers] * bool(config.wrappers))
 
 
 def with_changes(config: RunConfig, changes: dict[str, Any]) -> RunConfig:

@@ -154,7 +154,8 @@ def resume(
             None: that one. It keeps the run's values, but where the run had an old default and the class has a new
             one. If it fails before the run trains, the run stays what it was.
         environment, wrappers: likewise, the mended class or function that makes its environment, and all of its
-            wrappers, called as they were. Observations and actions are what they were, too.
+            wrappers, called as they were. Observations and actions are what they were, too. Where the environment goes
+            by name, as in a module beside the notebook: `wrappers` alone, [] for none.
         launcher, address: where it goes on, see `launch`; None: where it was.
         trust_code: let code that was typed in a cell for it execute as you, wherever the run comes from; from then on
             it counts as yours.
@@ -170,8 +171,12 @@ def resume(
     """
     from workbench.copies.storage import is_url, restored
 
+    for kind, value in (("environment", environment), ("wrappers", wrappers)):
+        if isinstance(value, str):  # which is no code, and refused as another field is that cannot change
+            changes |= {kind: value}  # type: ignore[typeddict-item]
     mended = ", ".join(kind for kind, code in (
-        ("algorithm", algorithm), ("environment", environment), ("wrappers", wrappers)) if code is not None)
+        ("algorithm", algorithm), ("environment", environment), ("wrappers", wrappers))
+        if code is not None and kind not in changes)
     if mended and not wait_ready:
         raise InvalidInput(f"wait_ready=False does not go with {mended}=..., which is taken back if it fails before "
                            "the run trains. Leave it out.")
@@ -195,7 +200,7 @@ def resume(
     moved = moved_to(directory.config(), launcher, address)
     prepare = _checked_to_go_on(
         directory, place, moved, {**changes}, algorithm=algorithm, address=address, trust_code=trust_code,
-        code=mended_environment(moved, environment, wrappers))
+        code=mended_environment(directory, environment, wrappers, trust_code=trust_code) if mended else {})
     with _as_it_was_if_it_fails(control) if mended else nullcontext():
         return Run(directory, started(
             directory, place, prepare, wait_ready=wait_ready, ready_timeout_s=ready_timeout_s, progress=progress))
@@ -298,10 +303,11 @@ def _as_it_was_if_it_fails(control: Control) -> Iterator[None]:
         if directory.read()["state"] != "failed":  # it goes on, or was not started
             raise
         waiting.until_ended(control, END_S)
-        for file in sealed.files_in(directory.code):
-            file.unlink()
         for file, content in code.items():
-            write_atomically(file, content)
+            if not file.exists() or file.read_bytes() != content:
+                write_atomically(file, content)
+        for file in set(sealed.files_in(directory.code)) - code.keys():
+            file.unlink()
         directory.write(**{name: record[name] for name in ("config", "state", "error")},
                         config_before=directory.read()["config"])  # for the next life to say so
         if status is not None:

@@ -1,4 +1,4 @@
-"""The process in which a run is resumed on its own machine, for a notebook on another one (`launchers.ray.reader`)."""
+"""The process in which a run is resumed on its own machine, for a notebook on another (`launchers.ray.run_reader`)."""
 
 from __future__ import annotations
 

@@ -66,7 +66,8 @@ class Endings:
             return False
         often = ending.recent > _MAX_FAILURES
         if ended.index is None:
-            tracker.fruitless[bool(ending.lost) or ending.code == PEERS_LOST] += 1
+            away = bool(ending.lost) or (ending.code == PEERS_LOST and tracker.progress.updates > 0)
+            tracker.fruitless[away] += 1
             in_vain = tracker.fruitless.total() if often else tracker.fruitless[False]
             return ending.error is not None or in_vain > _MAX_FAILURES
         stepped = ended.index in tracker.stepped

@@ -27,7 +27,7 @@ class LearnerTracker:
         stepped: actors that made a step in this life of the supervisor.
         to_repeat: frames that the last learner made after the checkpoint at which this one began, and that are to come.
         fruitless: lives of the learner that ended since the number of updates was last a new maximum, by whether they
-            were lost with their machine.
+            were lost with their machine, or with their network after they had trained.
         unconnected: monotonic time since which the learner has no stream of a live actor, by index.
     """
 

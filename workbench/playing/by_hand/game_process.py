@@ -1,4 +1,4 @@
-"""The other end of `playing.worker.game`: starts the process in which a person plays, and exchanges messages with it.
+"""The other end of `playing.worker.game_server`: starts the process in which a person plays, and talks with it.
 
 A thread reads the messages. It holds this object, not the user's handle, so that dropping the handle ends the process.
 If this process ends in any way, the pipe closes, which ends that one.

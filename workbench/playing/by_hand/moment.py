@@ -80,7 +80,7 @@ class Moment:
 
     @classmethod
     def of(cls, message: Mapping[str, Any], picture: bytes, *, spec: EnvironmentSpec) -> Moment:
-        """The moment that a message of `playing.worker.game` describes, in a game of `spec`."""
+        """The moment that a message of `playing.worker.game_server` describes, in a game of `spec`."""
         state = dict(message["state"])
         advice = state.pop("advice")
         parsed_advice = None if advice is None else Advice(
