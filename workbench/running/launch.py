@@ -173,7 +173,7 @@ def resume(
 
     for kind, value in (("environment", environment), ("wrappers", wrappers)):
         if isinstance(value, str):  # which is no code, and refused as another field is that cannot change
-            changes |= {kind: value}  # type: ignore[typeddict-item]
+            changes |= {kind: value}
     mended = ", ".join(kind for kind, code in (
         ("algorithm", algorithm), ("environment", environment), ("wrappers", wrappers))
         if code is not None and kind not in changes)
