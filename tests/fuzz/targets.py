@@ -61,13 +61,8 @@ def refusal(error: WorkbenchError) -> str:
     return f"{type(error).__name__}: {plain(str(error))}"
 
 
-class Hellos:
-    """The first message of an actor's stream."""
-
-    name = "hello"
-
-    def seeds(self) -> list[bytes]:
-        return [Hello(1, 2**61, 12, 2, spec, ("left", "right")).encode() for spec in (*SPECS, MIXED)]
+class _Json:
+    """One message of JSON."""
 
     def make(self, mutator: Mutator, seed: bytes, pool: list[bytes]) -> bytes:
         try:
@@ -77,6 +72,15 @@ class Hellos:
 
     def size(self, data: bytes) -> int:
         return 1
+
+
+class Hellos(_Json):
+    """The first message of an actor's stream."""
+
+    name = "hello"
+
+    def seeds(self) -> list[bytes]:
+        return [Hello(1, 2**61, 12, 2, spec, ("left", "right")).encode() for spec in (*SPECS, MIXED)]
 
     def give(self, data: bytes) -> str:
         try:
@@ -197,7 +201,7 @@ class Shared:
         pass
 
 
-class Requests:
+class Requests(_Json):
     """What is asked of the socket that hands memory over."""
 
     name = "handover"
@@ -220,15 +224,6 @@ class Requests:
 
     def seeds(self) -> list[bytes]:
         return [json.dumps({"token": self.token, "actor": self.actor, "run_id": self.run_id}).encode()]
-
-    def make(self, mutator: Mutator, seed: bytes, pool: list[bytes]) -> bytes:
-        try:
-            return mutator.json_bytes(json.loads(seed))
-        except (ValueError, RecursionError):
-            return mutator.bytes(seed, pool)
-
-    def size(self, data: bytes) -> int:
-        return 1
 
     def give(self, data: bytes) -> str:
         with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as connection:

@@ -13,7 +13,7 @@ import shutil
 import threading
 import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -299,18 +299,16 @@ def _is_held(path: Path) -> bool:
 @contextmanager
 def _locked(path: Path, kind: int) -> Iterator[bool]:
     """Holds a lock of a folder; yields False where another process has one. Where there are no locks, nobody has."""
-    descriptors, is_free = list[int](), True
-    with suppress(OSError):  # it is gone, or its storage has no locks
-        descriptors.append(os.open(path, os.O_RDONLY | os.O_DIRECTORY))
-        try:
-            fcntl.flock(descriptors[0], kind | fcntl.LOCK_NB)
-        except BlockingIOError:
-            is_free = False
-    try:
+    with ExitStack() as stack:
+        is_free = True
+        with suppress(OSError):  # it is gone, or its storage has no locks
+            descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
+            stack.callback(os.close, descriptor)
+            try:
+                fcntl.flock(descriptor, kind | fcntl.LOCK_NB)
+            except BlockingIOError:
+                is_free = False
         yield is_free
-    finally:
-        for descriptor in descriptors:
-            os.close(descriptor)
 
 
 def _weights(checkpoint: Checkpoint) -> object:

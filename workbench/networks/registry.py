@@ -218,10 +218,12 @@ def _check_acting(network: nn.Module, spec: EnvironmentSpec, before: State) -> N
     """
     everything = slice(None)
     before = tuple(part.cpu() for part in before)
-    _, action, reward, start = _dry_run_inputs(spec, 2, len(before[0]) if before else 3)
+    _, action, reward, some_start = _dry_run_inputs(spec, 2, len(before[0]) if before else 3)
+    at_first = some_start.clone()
+    at_first[1:] = False  # what starts inside is tried by `_check_start`
     generator = torch.Generator().manual_seed(0)
 
-    def told(steps: slice, rows: slice, state: State) -> tuple[list[Tensor], State]:
+    def told(start: Tensor, steps: slice, rows: slice, state: State) -> tuple[list[Tensor], State]:
         inputs = [each[steps, rows].clone() for each in (action, reward, start)]
         seen = {name: value[steps, rows].clone() for name, value in parts.items()}
         asked = copy.deepcopy(network)
@@ -231,41 +233,40 @@ def _check_acting(network: nn.Module, spec: EnvironmentSpec, before: State) -> N
         return [part.double() for part in output if isinstance(part, Tensor) and part.shape[:2] == form], after
 
     for highest in _HIGHEST:
-        parts = {part.name: torch.randn(*start.shape, *part.shape, generator=generator) if part.dtype == "float32" else
-                 torch.randint(highest + 1, (*start.shape, *part.shape), dtype=torch.uint8, generator=generator)
+        parts = {part.name: torch.randn(*some_start.shape, *part.shape, generator=generator)
+                 if part.dtype == "float32" else
+                 torch.randint(highest + 1, (*some_start.shape, *part.shape), dtype=torch.uint8, generator=generator)
                  for part in spec.seen}
         with suppress(Exception):
             network = copy.deepcopy(network).cpu().eval()
-            whole, again = (told(everything, everything, before)[0] for _ in range(2))
+            whole, again = (told(some_start, everything, everything, before)[0] for _ in range(2))
             break
     else:
         return
     if not _alike(again, whole):
         return
+    steps, rows = (range(size) for size in some_start.shape)
     try:
-        some_start, start = start, start.clone()
-        start[1:] = False  # what starts inside is tried next
-        whole, _ = told(everything, everything, before)
+        together, _ = told(at_first, everything, everything, before)
         state, walked = before, []
-        for step in range(len(start)):
-            outputs, state = told(slice(step, step + 1), everything, state)
+        for step in steps:
+            outputs, state = told(at_first, slice(step, step + 1), everything, state)
             walked.append(outputs)
-        if not _alike([torch.cat(steps) for steps in zip(*walked, strict=True)], whole):
-            raise NetworkFailed("the network's results for some steps are not those for one step after another, by "
-                                "which actors ask. A step may depend on the state and on the steps up to it: attention "
-                                "over time needs a causal mask, and in the state what it looks back at; and the state "
-                                "that is returned is the one after the last step.")
-        start = some_start
-        alone = [told(everything, slice(row, row + 1), before)[0] for row in range(start.shape[1])]
-        if not _alike([torch.cat(rows, 1) for rows in zip(*alone, strict=True)], again):
-            raise NetworkFailed("the network's results for an environment depend on the others of its batch, which are "
-                                "whoever asks at the same time. Compute each row of axis 1 by itself: no mean, norm or "
-                                "attention over them.")
-    except NetworkFailed:
-        raise
+        step_by_step = _alike([torch.cat(outputs) for outputs in zip(*walked, strict=True)], together, sums=True)
+        alone = [told(some_start, everything, slice(row, row + 1), before)[0] for row in rows]
+        row_by_row = _alike([torch.cat(outputs, 1) for outputs in zip(*alone, strict=True)], whole, sums=True)
     except Exception as error:
         raise NetworkFailed("the network raised on fewer steps or environments than before, and must take one of "
                             f"each: {_error_text(error)}") from error
+    if not step_by_step:
+        raise NetworkFailed("the network's results for some steps are not those for one step after another, by which "
+                            "actors ask. A step may depend on the state and on the steps up to it: attention over time "
+                            "needs a causal mask, and in the state what it looks back at; and the state that is "
+                            "returned is the one after the last step.")
+    if not row_by_row:
+        raise NetworkFailed("the network's results for an environment depend on the others of its batch, which are "
+                            "whoever asks at the same time. Compute each row of axis 1 by itself: no mean, norm or "
+                            "attention over them.")
 
 
 def _check_start(network: nn.Module, spec: EnvironmentSpec, before: State) -> None:
@@ -307,8 +308,9 @@ def _check_start(network: nn.Module, spec: EnvironmentSpec, before: State) -> No
                                 "changes no weight, so checkpoints fit as before.")
 
 
-def _alike(some: Sequence[Tensor], others: Sequence[Tensor]) -> bool:
-    return all(torch.allclose(one, other, rtol=1e-4, atol=1e-5 + 1e-4 * _largest(other))
+def _alike(some: Sequence[Tensor], others: Sequence[Tensor], *, sums: bool = False) -> bool:
+    """Whether they are equal but for rounding; `sums`: those of batches of other sizes, which round otherwise."""
+    return all(torch.allclose(one, other, rtol=1e-4, atol=1e-5 + (1e-4 * _largest(other) if sums else 0.0))
                for one, other in zip(some, others, strict=True))
 
 

@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from workbench import checkpoints
 from workbench.checkpoints.checkpoint import META, digest
 from workbench.config import Setting
 from workbench.environment_spec import EnvironmentSpec
@@ -64,7 +63,7 @@ def play_branch(
     home = _home(path)
     target = home / f"{frame}-{digest({**asked, 'parent': path.name})[:8]}"
     words = _in_words(rollout, forced, change, hold)
-    with (checkpoints.held(source.path), with_classes(source, **classes) as complete,
+    with (with_classes(source, **classes) as complete,
           store.replacing(target) as folder):
         request = {**worker_process.of(complete), **asked, "episode": str(path), "folder": str(folder), "words": words}
         worker_process.answer_of("_branch", request, timeout_s=timeout_s, what="branch",

@@ -8,7 +8,6 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from workbench import checkpoints
 from workbench.checkpoints import Checkpoint
 from workbench.config import Setting
 from workbench.environments import atari_game
@@ -91,7 +90,7 @@ def _while_it_is_there(
     while True:
         source = to_play(checkpoint, trust_code=trust_code)  # raises where there is none any more
         try:
-            with checkpoints.held(source.path), with_classes(source, **classes) as complete:
+            with with_classes(source, **classes) as complete:
                 return play(complete)
         except (InvalidInput, CheckpointCorrupt):
             if source.path.exists():

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from workbench import environments
-from workbench.checkpoints import Checkpoint
+from workbench.checkpoints import Checkpoint, held
 from workbench.checkpoints.checkpoint import OWN_NETWORK
 from workbench.config import check_network_maker
 from workbench.config.own_algorithm import difference, named_algorithm
@@ -31,22 +31,23 @@ _PLACEHOLDERS = ("YourAlgorithm", "YourNetwork", "your_environment", "make_envir
 
 @contextmanager
 def with_classes(checkpoint: Checkpoint, **given: Any) -> Iterator[Checkpoint]:
-    """The checkpoint with these classes, while the block lasts; None: the one beside it, or that ships.
+    """The checkpoint with these classes, held while the block lasts; None: the one beside it, or that ships.
 
     Args:
         given: `algorithm`, `network` and, where an environment is made, `environment`.
 
     Raises InvalidInput for a class that is missing, not needed, or not the one that it was trained by.
     """
-    _check_missing(checkpoint, given)
-    for kind, one in given.items():
-        if one is not None:
-            _CHECKS[kind](checkpoint, one)
-    if not any(one is not None for one in given.values()):
-        yield checkpoint
-        return
-    with code_folder(given) as folder:
-        yield replace(checkpoint, code=folder)
+    with held(checkpoint.path):
+        _check_missing(checkpoint, given)
+        for kind, one in given.items():
+            if one is not None:
+                _CHECKS[kind](checkpoint, one)
+        if not any(one is not None for one in given.values()):
+            yield checkpoint
+            return
+        with code_folder(given) as folder:
+            yield replace(checkpoint, code=folder)
 
 
 @contextmanager

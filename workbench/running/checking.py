@@ -236,12 +236,13 @@ def _environment_again(config: RunConfig) -> str:
     wrappers = f"wrappers=[{config.wrappers}]"
     if ":" in config.environment:  # it names a module, which is not imported for this
         return wrappers
+    if not config.wrappers:
+        return "environment=YourEnvironment"
     try:
         environments.check_name(config.environment)
-        by_name = bool(config.wrappers)
+        return wrappers
     except UnknownName:
-        by_name = False
-    return ", ".join(["environment=YourEnvironment"] * (not by_name) + [wrappers] * bool(config.wrappers))
+        return f"environment=YourEnvironment, {wrappers}"
 
 
 def with_changes(config: RunConfig, changes: dict[str, Any]) -> RunConfig:

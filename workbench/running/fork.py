@@ -87,8 +87,7 @@ def _course(run: Run, source: Checkpoint, config: RunConfig, before: RunConfig) 
     status, judged = stored_status(run.directory), checkpoints.standing(source)
     first = run.directory.read().get("first_mean") if status.first_mean is None else status.first_mean
     alike = all(config.value(name) == before.value(name) for name in _JUDGED)
-    counts = judged is not None and judged.episodes >= EPISODES and judged.by == status.judged_by
-    if first is None or judged is None or not (alike and counts):
+    if first is None or judged is None or judged.episodes < EPISODES or judged.by != status.judged_by or not alike:
         return {"first_mean": first}
     return {"first_mean": first, "best_mean": judged.mean, "best_mean_frames": source.frames}
 

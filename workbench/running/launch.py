@@ -174,9 +174,8 @@ def resume(
     for kind, value in (("environment", environment), ("wrappers", wrappers)):
         if isinstance(value, str):  # which is no code, and refused as another field is that cannot change
             changes |= {kind: value}
-    mended = ", ".join(kind for kind, code in (
-        ("algorithm", algorithm), ("environment", environment), ("wrappers", wrappers))
-        if code is not None and kind not in changes)
+    given = {"algorithm": algorithm, "environment": environment, "wrappers": wrappers}
+    mended = ", ".join(kind for kind, code in given.items() if code is not None and kind not in changes)
     if mended and not wait_ready:
         raise InvalidInput(f"wait_ready=False does not go with {mended}=..., which is taken back if it fails before "
                            "the run trains. Leave it out.")

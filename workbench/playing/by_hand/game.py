@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from workbench import checkpoints, environments, imports, rundir
+from workbench import environments, imports, rundir
 from workbench.checkpoints import Checkpoint
 from workbench.config import Setting
 from workbench.environment_spec import EnvironmentSpec
@@ -299,7 +299,7 @@ def _code_for(subject: Checkpoint | str, classes: Mapping[str, Any]) -> Iterator
     """The folder of the classes that were given for a checkpoint, or of the environment without an agent, while the
     block lasts. Raises InvalidInput."""
     if isinstance(subject, Checkpoint):
-        with checkpoints.held(subject.path), with_classes(subject, **classes) as complete:
+        with with_classes(subject, **classes) as complete:
             yield worker_process.of(complete)["code"]
         return
     if classes.get("environment") is None:
