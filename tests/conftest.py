@@ -21,6 +21,7 @@ from xdist.scheduler.loadscope import LoadScopeScheduling
 
 from tests.hosts import OtherHost, other_host
 from workbench import rundir
+from workbench.environments import registry
 from workbench.errors import WorkbenchError
 from workbench.rundir import lock
 from workbench.running.connection import Control
@@ -96,6 +97,12 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
 def _interruptible() -> None:
     """A shell that starts the tests in the background lets them ignore SIGINT, and their children would inherit it."""
     signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+@pytest.fixture(autouse=True)
+def _registered(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What a test registers is its own: no later test of the same worker lists it."""
+    monkeypatch.setattr(registry, "_factories", dict(registry._factories))
 
 
 @pytest.fixture(scope="session")

@@ -499,7 +499,6 @@ def test_an_observation_outside_its_space_is_said(observation, words):
             check_environment("Outside-v0")
     finally:
         del gymnasium.registry["Outside-v0"]
-        registry._factories.pop("outside")
 
 
 def test_a_member_outside_its_space_is_said_by_its_name():

@@ -68,13 +68,8 @@ def test_importing_environments_and_stepping_them_loads_no_torch():
     assert done.stdout == "False\n"
 
 
-@pytest.fixture
-def own_name():
-    yield "my/env-v0"
-    registry._factories.pop("my/env-v0", None)
-
-
-def test_a_registered_factory_is_made_by_its_name_and_may_be_given_anew(own_name):
+def test_a_registered_factory_is_made_by_its_name_and_may_be_given_anew():
+    own_name = "my/env-v0"
     register_environment(own_name, CountingEnv)
     register_environment(own_name, lambda: CountingEnv(image=True))
     assert registered_factory("CartPole-v1") is None
