@@ -132,7 +132,7 @@ class Rig:
 
     def _serve_inference(self) -> None:
         try:
-            self.inference.serve(self.batcher)
+            self.inference.serve(self.batcher, largest=self.config.max_batch)
         except BaseException as error:
             self.failures.append(error)
 

@@ -45,6 +45,12 @@ class ReplayingDevice(CudaDevice):
         """See `Device`: the work is done already."""
         return Device.done_at(self)
 
+    def memory_gb(self) -> float:
+        """See `Device`."""
+        return 0.0
+
+    total_memory_gb = memory_gb
+
     def own_stream(self, *, ahead: bool) -> AbstractContextManager[Any]:
         """See `Device`."""
         return nullcontext()

@@ -28,7 +28,7 @@ from workbench.learner.training import checkpointing
 from workbench.learner.training.checkpointing import Counters
 from workbench.learner.training.restoring import Restoring
 from workbench.learner.training.thread_count import Threads
-from workbench.learner.training.trainer import Trainer
+from workbench.learner.training.trainer import LAG_UPDATES, Trainer
 from workbench.metrics import MetricsReader
 from workbench.metrics.status import LearnerStatus
 from workbench.metrics.writer import Episode
@@ -37,6 +37,7 @@ from workbench.policies.player import load_opponent
 from workbench.replay import batch_source, demonstration_file
 from workbench.replay.assembler import UnrollAssembler
 from workbench.replay.demonstration_file import Recorded
+from workbench.replay.experience import Experience
 from workbench.replay.unroll_fields import UnrollLayout
 from workbench.rundir import RunDirectory
 
@@ -78,11 +79,12 @@ class Builder:
         trainer.join(learners)
         learners.begin(steps=counters.steps, seed=state.seed(4, counters.updates))
         keeps = acting.keeps_frames and acting.torch == device.torch and not (config.replays or config.imitates)
-        frames = FrameTable(layout, device=acting, slots=state.environments) if keeps else None
+        held = self._unrolls_held(experience)
+        frames = FrameTable(layout, device=acting, slots=state.environments + held) if keeps else None
         policy = PublishedPolicy(trainer.network, version=trainer.updates, device=acting)
         inference = Inference(
             spec, config=lambda: state.config, algorithm=trainer.algorithm, policy=policy,
-            assembler=UnrollAssembler(layout, num_envs=state.environments, stagger=True, frames=frames),
+            assembler=UnrollAssembler(layout, num_envs=state.environments, held=held, stagger=True, frames=frames),
             queue=experience.queue, frames=frames,
             device=acting, num_envs=state.environments, generator=generator, meters=self._meters,
             on_episode=self._log_episode, opponent=self._opponent(acting), rank=learners.rank,
@@ -92,7 +94,14 @@ class Builder:
         if device.compiles:
             checkpointing.groups_of(trainer, generator)  # the first checkpoint would compile it
         name = config.network or (OWN_NETWORK if factory else "default")
-        return Parts(spec, device, threads, name, trainer, experience, policy, inference), counters
+        return Parts(spec, device, threads, name, layout, trainer, experience, policy, inference), counters
+
+    def _unrolls_held(self, experience: Experience) -> int:
+        """Unrolls that may be held at once between inference and the end of the updates that they are trained on."""
+        waiting = self._state.max_batch  # for room in the queue
+        rounds = 2 * experience.queue.capacity  # one waits, and one is trained on
+        batches: int = (LAG_UPDATES + 3) * self._state.hyperparameters.batch_size
+        return waiting + rounds + batches
 
     def _threads(self, device: Device) -> Threads:
         """Those of training: another number is tried where nobody gave one and no other learner depends on it."""

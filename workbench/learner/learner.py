@@ -151,7 +151,6 @@ class Learner:
                    for name, work in (self.schedule.loops | self.log.loops).items()]
         for thread in threads:
             thread.start()
-        self.state.start()
         try:
             loop.run()
             self.state.end_training()

@@ -20,6 +20,7 @@ from workbench.learner.training.thread_count import Threads
 from workbench.learner.training.trainer import Trainer
 from workbench.metrics import Progress
 from workbench.replay.experience import Experience
+from workbench.replay.unroll_fields import UnrollLayout
 
 
 @dataclass(frozen=True)
@@ -30,6 +31,7 @@ class Parts:
         device: of training.
         threads: of torch, in the training thread.
         network_name: as shown to people.
+        layout: of unrolls.
         experience: the source of training's batches.
         policy: the weights that inference uses.
     """
@@ -38,6 +40,7 @@ class Parts:
     device: Device
     threads: Threads
     network_name: str
+    layout: UnrollLayout
     trainer: Trainer
     experience: Experience
     policy: PublishedPolicy

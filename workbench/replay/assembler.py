@@ -42,35 +42,38 @@ class UnrollAssembler:
     """An arena for the unrolls of `num_envs` environments. It grows when more of them are held than it has room for.
 
     Args:
+        held: unrolls that others are expected to hold at once.
         stagger: whether each environment leaves out a different number of steps, up to an unroll, at the beginning of
             a life. Then a few unrolls complete at a time. Otherwise those of all environments complete at once, and
             with many environments acting and training wait for each other.
-        frames: where the observations are, with `num_envs` slots, if not here; whoever acts writes them to `places`.
+        frames: where the observations are, with `num_envs + held` slots, if not here; whoever acts writes them to
+            `places`.
 
     Attributes:
         size: slots.
     """
 
     def __init__(
-        self, layout: UnrollLayout, *, num_envs: int, stagger: bool = False, frames: Frames | None = None
+        self, layout: UnrollLayout, *, num_envs: int, held: int = 0, stagger: bool = False,
+        frames: Frames | None = None,
     ) -> None:
         self.layout, self._stagger, self._frames = layout, stagger, frames
-        self.length = layout.length
+        self.length, self.size = layout.length, num_envs + held
         self._steps = {
-            name: np.zeros((num_envs, self.length, *shape), dtype) for name, (shape, dtype) in layout.per_step.items()
+            name: np.zeros((self.size, self.length, *shape), dtype) for name, (shape, dtype) in layout.per_step.items()
             if frames is None or name != "observation"
         }
         # Frames and state before a slot's unroll [:, 0], and before the unrolls that begin inside it [:, 1:].
-        starts = (num_envs, 1 + (self.length - 1) // layout.unroll_length)
+        starts = (self.size, 1 + (self.length - 1) // layout.unroll_length)
         self._before = {name: np.zeros((*starts, *shape), dtype) for name, (shape, dtype) in layout.per_unroll.items()}
-        self._finals = {name: np.zeros((num_envs, *shape), dtype) for name, (shape, dtype) in layout.finals.items()}
+        self._finals = {name: np.zeros((self.size, *shape), dtype) for name, (shape, dtype) in layout.finals.items()}
         self._bytes_handed_on = sum(
             table[0, skipped:].nbytes for tables, skipped in ((self._steps, layout.unroll_length), (self._before, 1))
             for table in tables.values())
-        self.size = num_envs
         self._views: dict[int, dict[str, Any]] = {}  # of a slot's unroll
         self._held: dict[int, _Held] = {}  # the last unroll of each slot
-        self._free: list[int] = []  # slots; the one that was used last is taken first, since it is in the cache
+        # Free slots; the one that was used last is taken first, since it is in the cache.
+        self._free = [*reversed(range(num_envs, self.size))]
         self._slots = np.arange(num_envs)  # that the environments fill
         self._index = np.zeros(num_envs, np.int64)  # of the next step in the unroll; below 0: as many are left out
         self._run_ids = np.zeros(num_envs, np.int64)

@@ -149,11 +149,18 @@ class Demonstrations(FromQueue):
         self._batch_size = config.batch_size
         return self._drawn(update, config.batch_size)
 
+    def batch_unrolls(self, config: Any) -> int:
+        """See `experience.Experience`: those that are held out as well."""
+        return sum(number for _, number in self._parts(config.batch_size))
+
+    def _parts(self, size: int) -> list[tuple[DemonstrationStream, int]]:
+        """From which streams how many unrolls of a batch come, of which `size` are trained on."""
+        held = [] if self._held is None else [(self._held, held_out_unrolls(size, self._share))]
+        return [(self._trained, size), *held]
+
     def _drawn(self, update: int, size: int) -> Batch:
         """Batch number `update`, from 0 on: `size` unrolls to train on, then held-out ones."""
-        parts = [(self._trained, size)]
-        if self._held is not None:
-            parts.append((self._held, held_out_unrolls(size, self._share)))
+        parts = self._parts(size)
         steps = [(stream, stream.steps_of(stream.starts(update * number + np.arange(number))))
                  for stream, number in parts]
         weights = np.repeat([1.0, 0.0][: len(parts)], [number for _, number in parts]).astype(np.float32)

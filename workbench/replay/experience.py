@@ -40,6 +40,9 @@ class Experience(Protocol):
         `config` is that of the update, the same in all learners.
         """
 
+    def batch_unrolls(self, config: Any) -> int:
+        """Unrolls in a batch."""
+
     @property
     def between_rounds(self) -> bool:
         """Whether nothing that was taken waits to be trained on again: a checkpoint would not keep it."""
@@ -85,6 +88,11 @@ class FromQueue:
     def awaited(self) -> str:
         """See `Experience`: nothing."""
         return ""
+
+    def batch_unrolls(self, config: Any) -> int:
+        """See `Experience`."""
+        size: int = config.batch_size
+        return size
 
     def _batch(self, unrolls: Sequence[Unroll]) -> Batch:
         """The unrolls side by side, which the batch holds."""

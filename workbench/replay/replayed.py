@@ -91,6 +91,11 @@ class Replayed:
         states = None if loss.next_states is None else tuple(state.float().cpu().numpy() for state in loss.next_states)
         self.replay.update(batch.sample, priorities, states)
 
+    def batch_unrolls(self, config: Any) -> int:
+        """See `Experience`."""
+        size: int = config.batch_size
+        return size
+
     @property
     def occupancy(self) -> tuple[int, int]:
         """See `Experience`."""

@@ -14,6 +14,7 @@ from typing import Any, Protocol
 import torch
 
 _WARM_UPS = 3  # plain runs before a recording, in which libraries choose their kernels and allocate memory
+RUNS_TO_RECORD = _WARM_UPS + 1
 
 
 class NotedSettings:

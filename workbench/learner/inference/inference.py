@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from itertools import product
 from typing import Any
 
 import numpy as np
@@ -21,13 +22,14 @@ from workbench.algorithms.own_code import act
 from workbench.config import RunConfig
 from workbench.environment_spec import EnvironmentSpec
 from workbench.learner.devices.device import Device
+from workbench.learner.devices.recording import RUNS_TO_RECORD
 from workbench.learner.inference.batcher import Batcher, Request
 from workbench.learner.inference.discounted_returns import DiscountedReturns
 from workbench.learner.inference.environment_tables import EnvironmentTables, PlacedSteps
 from workbench.learner.inference.frame_table import FrameTable
 from workbench.learner.inference.opponent import Opponent
 from workbench.learner.inference.present_episodes import PresentEpisodes
-from workbench.learner.inference.published_weights import PublishedPolicy
+from workbench.learner.inference.published_weights import PolicyCopy, PublishedPolicy
 from workbench.learner.inference.wall_tap import WallTap
 from workbench.learner.inference.watch_tap import Tap, thought
 from workbench.learner.metrics.flight_recorder import FlightRecorder
@@ -70,20 +72,28 @@ class Inference:
         keeps = DISCOUNTED_RETURN in algorithm.behaviour_fields()
         self._discounted = DiscountedReturns(num_envs) if keeps else None
 
-    def serve(self, batcher: Batcher) -> None:
-        """Run batches until the batcher or the queue is closed."""
+    def serve(self, batcher: Batcher, *, largest: int) -> None:
+        """Run batches, of up to `largest` rows, until the batcher or the queue is closed."""
         with self._device.own_stream(ahead=True):
+            self.warm_up(largest)
             self._serve(batcher)
 
     def warm_up(self, largest: int) -> None:
-        """Compile the graphs of batches of up to `largest` rows before any life begins: no batch waits for it."""
-        generator_state, size = self.generator.get_state(), self._device.padded(1)
-        while size <= self._device.padded(largest):
+        """Compile or record the work of batches of up to `largest` rows before any life begins: none waits for it.
+
+        Nothing to do on a device that does neither. A recording is of one copy of the weights.
+        """
+        passes: list[PolicyCopy | None] = [None] if self._device.compiles else []
+        if self._recorder is not None:
+            passes = [*self._policy.copies] * RUNS_TO_RECORD
+        generator_state, sizes = self.generator.get_state(), [self._device.padded(1)]
+        while sizes[-1] < self._device.padded(largest):
+            sizes.append(2 * sizes[-1])
+        for size, which in product(sizes, passes):
             env_ids, batch = np.arange(size) % len(self._run_ids), self._blank(size)
             with self._device.acting():
-                self._choose(env_ids, batch, np.zeros(size, bool), np.ones(size, bool))
+                self._choose(env_ids, batch, np.zeros(size, bool), np.ones(size, bool), which)
             self._tables.forget(env_ids)
-            size *= 2
         self.generator.set_state(generator_state)
 
     def _blank(self, size: int) -> StepBatch:
@@ -174,13 +184,14 @@ class Inference:
             self._opponent.begin_life(env_ids)
 
     def _choose(
-        self, env_ids: Array, batch: StepBatch, evaluating: Array, begins: Array
+        self, env_ids: Array, batch: StepBatch, evaluating: Array, begins: Array, which: PolicyCopy | None = None
     ) -> tuple[Steps[Array], list[Array], int, tuple[NetworkOutput, State]]:
         """Choose the actions of N environments for their steps in `batch`. Waits for the device once.
 
         Args:
             evaluating: bool [N].
             begins: bool [N], whether an unroll begins with this step.
+            which: the copy of the weights; None: the newest.
 
         Returns:
             The steps with their actions, the frames and recurrent states before those that begin an unroll, the
@@ -193,7 +204,7 @@ class Inference:
             env_ids, batch, previous_action, self._roles.ranks[env_ids], evaluating, self._tables.rows(env_ids[begins]),
             batch.start[begins], places=places)
         # On the device: what precedes unrolls that begin, V(final observation) of the truncated, then the network.
-        with self._device.tracing(), self._policy.reading() as (network, version):
+        with self._device.tracing(), self._policy.reading(which) as (network, version):
             before = self._tables.before(*first_steps)
             self._device.cut()
             bootstrap = self._bootstrap(network, env_ids, batch)

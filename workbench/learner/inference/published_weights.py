@@ -20,7 +20,7 @@ from workbench.learner.devices.device import Device
 from workbench.networks import keep_dense_in
 
 
-class _Copy:
+class PolicyCopy:
     """One copy of a network, with what was last done to it."""
 
     def __init__(self, module: nn.Module, network: nn.Module, version: int) -> None:
@@ -32,7 +32,11 @@ class _Copy:
 
 
 class PublishedPolicy:
-    """Two copies of `network` on the device of inference; `publish` writes the spare one and swaps them."""
+    """Two copies of `network` on the device of inference; `publish` writes the spare one and swaps them.
+
+    Attributes:
+        copies: both.
+    """
 
     def __init__(self, network: nn.Module, *, version: int, device: Device) -> None:
         trained_on = next((tensor.device for tensor in _tensors(network)), torch.device("cpu"))
@@ -42,7 +46,8 @@ class PublishedPolicy:
         if device.lower_dtype is not None:
             for module in modules:
                 keep_dense_in(module, device.lower_dtype)
-        self._current, self._spare = (_Copy(module, network, version) for module in modules)
+        self.copies = tuple(PolicyCopy(module, network, version) for module in modules)
+        self._current, self._spare = self.copies
 
     @property
     def version(self) -> int:
@@ -62,13 +67,13 @@ class PublishedPolicy:
         self._current, self._spare = spare, self._current
 
     @contextmanager
-    def reading(self) -> Iterator[tuple[nn.Module, int]]:
-        """The newest copy and its version, which do not change inside the block."""
-        current = self._current
-        with current.lock:
-            _wait(self._read_on, current.written)
-            yield current.module, current.version
-            current.read = _record_event(self._read_on)
+    def reading(self, which: PolicyCopy | None = None) -> Iterator[tuple[nn.Module, int]]:
+        """The newest copy, or that one, and its version; neither changes inside the block."""
+        read = which or self._current
+        with read.lock:
+            _wait(self._read_on, read.written)
+            yield read.module, read.version
+            read.read = _record_event(self._read_on)
 
 
 def _record_event(device: torch.device) -> torch.cuda.Event | None:

@@ -87,9 +87,7 @@ class Concurrent:
         """Run inference, with one OpenMP thread beside those of training."""
         torch.set_num_threads(1)
         state = self._state
-        if state.parts.device.compiles:
-            state.parts.inference.warm_up(max(state.max_batch, state.config.envs_per_actor))
-        state.parts.inference.serve(state.batcher)
+        state.parts.inference.serve(state.batcher, largest=max(state.max_batch, state.config.envs_per_actor))
 
     def admit(self, hello: Hello) -> int:
         """The seed of an actor's life, another one in each: what ended the last one may lie in its first steps."""

@@ -20,6 +20,7 @@ from workbench.learner.run_state import RunState
 from workbench.learner.training.checkpoint_writer import CheckpointWriter, NoCheckpoints
 from workbench.learner.training.exact_resume import Schedule
 from workbench.learner.training.trainer import LAG_UPDATES, MAX_BAD_UPDATES
+from workbench.replay import batch_source
 from workbench.rundir import NOT_FINITE
 from workbench.trajectory import Unroll
 
@@ -47,13 +48,22 @@ class TrainingLoop:
         self._held: deque[Sequence[Unroll]] = deque(maxlen=LAG_UPDATES if self._parts.device.keeps_frames else 0)
 
     def run(self) -> None:
-        """Train until the run is over. Raises the failure of this learner, or PeersLost."""
+        """Let acting begin, and train until the run is over. Raises the failure of this learner, or PeersLost."""
         with self._parts.device.own_stream(ahead=False):
+            self._warm_up()
+            self._state.start()
             while not self._state.over:
                 self._commands.run_pending()
                 self._checkpoints.hold_for_disk()
                 self._train()
                 self._checkpoints.write_if_due()
+
+    def _warm_up(self) -> None:
+        """Record what updates compute, if the device does, before an actor is admitted."""
+        parts, config = self._parts, self._state.hyperparameters
+        if parts.trainer.records:
+            parts.trainer.warm_up(batch_source.blank_batches(parts.experience, parts.layout, config=config),
+                                  config=config)
 
     def _train(self) -> None:
         """Make one update if all learners have a batch."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 import threading
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import AbstractContextManager
 from typing import Any, cast
 
@@ -23,6 +23,7 @@ from workbench.algorithms.interface import Algorithm, Loss, Network, inner
 from workbench.algorithms.own_code import is_own, own_code
 from workbench.algorithms.rate_factors import RateFactors
 from workbench.learner.devices.device import Device
+from workbench.learner.devices.recording import RUNS_TO_RECORD
 from workbench.learner.training.data_parallel import Alone, Group, Learners, is_loss
 from workbench.learner.training.optimizers import fill_state, lay_out, make_optimizer
 from workbench.networks.normalization import Observed
@@ -50,9 +51,9 @@ class Trainer:
         self.updates = 0
         self.bad_updates = 0
         self._device = device
-        if device.compiles:
-            fill_state(self.optimizer)
         self._recorder = device.recorder(algorithm.training_generator)
+        if device.compiles or self._recorder is not None:
+            fill_state(self.optimizer)
         self._rates = [torch.zeros((), device=device.torch) for _ in self._factors.groups]  # if updates are recorded
         self._learners: Learners = Alone()
         # Whether another batch may reach other weights: of what ships none does.
@@ -83,6 +84,26 @@ class Trainer:
     def device(self) -> Device:
         """Where it trains."""
         return self._device
+
+    def warm_up(self, batches: Iterable[Batch], *, config: Any) -> None:
+        """Record updates on batches of these shapes, on the CPU, before the first, which then needs no plain run.
+
+        Their losses are not finite, so that they change neither weights nor optimizer.
+        """
+        generator_state = self.algorithm.training_generator.get_state()
+        self._set_rates(0.0, config)
+        for batch in batches:
+            for value in (batch.reward, batch.weight):
+                value.fill_(math.nan)
+            placed = self._device.place_batch(batch)
+            for _ in range(RUNS_TO_RECORD):
+                self._recorded_step(placed, config)
+        self.algorithm.training_generator.set_state(generator_state)
+
+    @property
+    def records(self) -> bool:
+        """Whether the device records updates; those of learners that communicate cannot be recorded."""
+        return self._recorder is not None and self._learners.size == 1
 
     def update(
         self, batch: Batch, *, config: Any, learning_rate: float, on_bad: Callable[[str], None]
@@ -133,8 +154,8 @@ class Trainer:
             group["lr"] = rate
 
     def _recorded_step(self, batch: Batch, config: Any) -> tuple[Loss, torch.Tensor]:
-        """As `_step`, launched as a whole if the device records work; learners that communicate cannot be recorded."""
-        if self._recorder is None or self._learners.size > 1:
+        """As `_step`, launched as a whole if the device records updates."""
+        if self._recorder is None or not self.records:
             return self._step(batch, config)
 
         def work(settings: Any, *inputs: torch.Tensor) -> tuple[Loss, torch.Tensor]:
