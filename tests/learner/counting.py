@@ -17,6 +17,7 @@ import numpy as np
 import torch
 from torch import nn
 
+from tests.conftest import eventually
 from workbench import algorithms, rundir
 from workbench.actor.main import connect_and_play
 from workbench.algorithms import PolicyValueOutput, QValueOutput, collate, stack_frames
@@ -143,6 +144,7 @@ class Rig:
         if self.config.transport == "auto":
             self.streams.offer_memory(self.run.memory_socket(), self.run.token())
         thread.start()
+        eventually(lambda: self.batcher._wakes_at is not None or self.failures, what="inference warmed up")
         try:
             yield self
         finally:

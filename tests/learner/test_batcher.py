@@ -3,10 +3,12 @@
 import socket
 import threading
 import time
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
+from tests.conftest import eventually
 from workbench.learner.inference.batcher import Batcher, Request
 from workbench.trajectory import StepBatch
 from workbench.wire.messages import GroupStep
@@ -95,6 +97,21 @@ def test_nothing_runs_while_paused_and_all_of_it_afterwards():
     thread.join(240)
     assert sizes(taken[0]) == [4]
     assert taken[0][0].arrived >= ended, "a pause is no wait for a batch"
+
+
+def test_a_thread_that_sleeps_is_woken_by_the_first_group_and_by_the_last_of_a_full_batch_alone():
+    batcher, taken, sent = Batcher(max_batch=6, timeout_s=240), [], []
+    batcher.expect(100)
+    wake = batcher._wake
+    batcher._wake = SimpleNamespace(send=lambda byte: sent.append(wake.send(byte)))
+    thread = threading.Thread(target=lambda: taken.append(batcher.next_batch()))
+    thread.start()
+    for number in range(6):
+        eventually(lambda: batcher._wakes_at is not None)
+        batcher.put(request(number, 1))
+        eventually(lambda: batcher._wakes_at != 1)
+    thread.join(240)
+    assert sizes(taken[0]) == [1] * 6 and len(sent) == 2
 
 
 def test_closing_ends_the_wait():

@@ -6,6 +6,7 @@ import dataclasses
 import time
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, nullcontext
+from functools import partial
 from types import SimpleNamespace
 
 import numpy as np
@@ -14,8 +15,9 @@ import torch
 
 from tests.learner import counting
 from tests.learner.replaying import Copies, ReplayingDevice
-from tests.learner.updates import CASES, IMAGES, UNROLL, VECTOR, trainer_on, update, weights
-from workbench import networks
+from tests.learner.updates import CASES, IMAGES, UNROLL, VECTOR, batch_of, trainer_on, update, weights
+from workbench import algorithms, networks
+from workbench.algorithms import batch
 from workbench.algorithms.adaptive_cost import AdaptiveCost
 from workbench.algorithms.vtrace.agent import VTrace
 from workbench.algorithms.vtrace.config import VTraceConfig
@@ -95,8 +97,27 @@ def test_a_batch_reaches_a_gpu_in_one_copy_and_its_answer_leaves_in_one(monkeypa
             steps = batch if final else dataclasses.replace(
                 batch, final_index=np.zeros(0, np.int64), final_observation=batch.final_observation[:0])
             device.placed = device.sent = 0
-            inference._choose(rows, steps, np.zeros(1, bool), np.ones(1, bool))
+            with device.acting():
+                inference._choose(rows, steps, np.zeros(1, bool), np.ones(1, bool))
             assert (device.placed, device.sent) == (copies, 1)
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_a_batch_to_train_on_reaches_a_gpu_in_one_copy(monkeypatch, name):
+    monkeypatch.setattr(batch, "_pinned", lambda size: torch.full((size,), 0xA5, dtype=torch.uint8))
+    config, spec = CASES[name]
+    expected, device = batch_of(config, spec, seed=3), ReplayingDevice()
+    monkeypatch.setattr(algorithms, "collate", partial(batch.collate, memory=batch.BatchMemory(pinned=True)))
+    packed = batch_of(config, spec, seed=3)
+    placed = device.place_batch(packed)
+    assert device.placed == 1
+    for array in packed.arrays().values():  # what was written there since is not what came
+        array.zero_()
+    assert placed.arrays().keys() == expected.arrays().keys()
+    for name, array in expected.arrays().items():
+        there = placed.arrays()[name]
+        assert there.dtype is array.dtype and torch.equal(there, array)
+        assert there.data_ptr() % 64 == placed.weight.data_ptr() % 64
 
 
 @pytest.mark.parametrize("name", CASES)

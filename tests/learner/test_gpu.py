@@ -15,6 +15,7 @@ from torch import nn
 
 import workbench as wb
 from tests import test_learning
+from tests.learner.test_warm_up import warmed_up
 from tests.learner.updates import CASES, trainer_on, update, weights
 from workbench.learner.devices.cuda import CudaDevice
 from workbench.learner.devices.device import Device
@@ -43,6 +44,17 @@ def test_updates_are_those_of_the_cpu(name, graphs):
             update(cpu, config, spec, seed=seed)
             assert not update(gpu, config, spec, seed=seed)[1]
         assert (weights(gpu) - weights(cpu)).abs().max() < 1e-3
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_recording_updates_before_the_first_changes_nothing(name, tmp_path):
+    device = CudaDevice(precision="fp32")
+    with device.own_stream(ahead=False):
+        trainer = warmed_up(device, name, tmp_path)
+        assert len(trainer._recorder._recordings) == (2 if trainer.algorithm.values_finals else 1)
+        for seed in range(4):
+            assert not update(trainer, *CASES[name], seed=seed)[1]
+        assert weights(trainer).isfinite().all()
 
 
 def test_an_lstms_values_and_gradients_are_those_of_the_cpu():

@@ -20,6 +20,7 @@ from tests.learner.test_meta import EACH, MORE, layout_of
 from tests.learner.updates import CASES, trainer_on, update, weights
 from workbench.environment_spec import EnvironmentSpec
 from workbench.learner import build
+from workbench.learner.devices.device import Device
 from workbench.learner.inference.batcher import Request
 from workbench.learner.inference.inference import Inference
 from workbench.learner.training.trainer import Trainer
@@ -34,10 +35,11 @@ def everything(trainer: Trainer) -> list[torch.Tensor]:
     moments = [value for state in trainer.optimizer.state.values() for value in state.values()]
     tensors = [*trainer.parameters, *trainer.network.buffers(), *trainer.algorithm.state().values(), *moments,
                trainer.algorithm.training_generator.get_state()]
-    return [tensor.detach().clone() for tensor in tensors]
+    return [tensor.detach().cpu().clone() for tensor in tensors]
 
 
-def warmed_up(device: ReplayingDevice, name: str, tmp_path: Path) -> Trainer:
+def warmed_up(device: Device, name: str, tmp_path: Path) -> Trainer:
+    """A trainer that has recorded its updates; it is as it was before."""
     config, spec = TRAINED[name]
     trainer, hyperparameters = trainer_on(device, config, spec), config.hyperparameters
     layout = layout_of(trainer, config, spec)

@@ -11,6 +11,7 @@ import pytest
 import torch
 
 from tests.conftest import mounted_disk
+from workbench.algorithms import batch
 from workbench.algorithms.batch import collate
 from workbench.environment_spec import EnvironmentSpec
 from workbench.errors import OutOfBounds, ShapeMismatch, StorageFailed
@@ -38,8 +39,8 @@ def unroll(layout, number):
     return Unroll.of(values, env_id=0, run_id=1)
 
 
-def check_equal(batch, expected):
-    mine, theirs = batch.arrays(), expected.arrays()
+def check_equal(gathered, expected):
+    mine, theirs = gathered.arrays(), expected.arrays()
     assert list(mine) == list(theirs)
     for name, tensor in mine.items():
         assert tensor.is_contiguous(), name
@@ -72,9 +73,12 @@ def test_a_gathered_batch_is_what_collate_makes_of_the_same_unrolls(spec, states
     storage.close()
 
 
-def test_a_batch_has_a_table_of_final_observations_only_if_one_of_its_unrolls_has_any(folder):
+@pytest.mark.parametrize("pinned", [False, True])
+def test_a_batch_has_a_table_of_final_observations_only_if_one_of_its_unrolls_has_any(folder, monkeypatch, pinned):
+    monkeypatch.setattr(batch, "_pinned", lambda size: torch.full((size,), 0xA5, dtype=torch.uint8))
     layout = replace(layout_of(), keeps_finals=True)
-    storage, unrolls = UnrollStorage(layout, capacity=4, folder=folder), [unroll(layout, number) for number in range(4)]
+    storage = UnrollStorage(layout, capacity=4, folder=folder, pin_memory=pinned)
+    unrolls = [unroll(layout, number) for number in range(4)]
     for row, one in enumerate(unrolls):
         one.final_step[:] = 3 if row == 2 else 0
         storage.write(row, one)
@@ -97,9 +101,9 @@ def test_a_batch_is_a_copy_that_later_writes_do_not_change(folder):
     storage = UnrollStorage(LAYOUT, capacity=4, folder=folder)
     first = unroll(LAYOUT, 0)
     storage.write(2, first)
-    batch = storage.gather(np.array([2]))
+    gathered = storage.gather(np.array([2]))
     storage.write(2, unroll(LAYOUT, 1))
-    check_equal(batch, collate([first]))
+    check_equal(gathered, collate([first]))
 
 
 @pytest.mark.parametrize("held", [lambda one: one, lambda one: one[1:, :, 0], lambda one: one.numpy()[2],
@@ -117,7 +121,7 @@ def test_memory_of_a_batch_is_used_again_but_not_while_any_of_it_is_held(held):
     assert bytes(np.asarray(mine)) == before
     del mine
     again = [storage.gather(np.array([2, 3])) for _ in range(2)]
-    assert place in {batch.observation.data_ptr() for batch in again}
+    assert place in {each.observation.data_ptr() for each in again}
     check_equal(again[0], again[1])
     assert storage.gather(np.array([0])).observation.shape[1] == 1
 

@@ -13,7 +13,6 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-from torch import Tensor
 
 from workbench.algorithms.batch import Batch
 from workbench.algorithms.interface import Loss
@@ -164,16 +163,16 @@ class Demonstrations(FromQueue):
         steps = [(stream, stream.steps_of(stream.starts(update * number + np.arange(number))))
                  for stream, number in parts]
         weights = np.repeat([1.0, 0.0][: len(parts)], [number for _, number in parts]).astype(np.float32)
-        tensors = {name: self._field(name, steps, len(weights)) for name in self._layout.fields}
+        tensors = self._memory.take(self._layout.fields, len(weights))
+        for name in self._layout.fields:
+            self._fill(tensors[name].numpy(), name, steps)
         tensors["policy_version"].fill_(self._updates())  # no lag: another policy acted
-        return Batch.of({**tensors, "weight": self._memory.weights(weights)})
+        tensors["weight"].numpy()[:] = weights
+        return Batch.of(tensors)
 
-    def _field(self, name: str, steps: list[tuple[DemonstrationStream, Array]], number: int) -> Tensor:
-        """The field of a batch of `number` unrolls at these steps [L, B]; what nobody recorded is zero."""
-        shape, dtype = self._layout.fields[name]
-        axis = unroll_axis(name)
-        tensor = self._memory.take((*shape[:axis], number, *shape[axis:]), np.dtype(dtype))
-        array, at = tensor.numpy(), 0
+    def _fill(self, array: Array, name: str, steps: list[tuple[DemonstrationStream, Array]]) -> None:
+        """Write a batch's field of the unrolls at these steps [L, B] into `array`; what nobody recorded is zero."""
+        axis, at = unroll_axis(name), 0
         for stream, unrolls in steps:
             part = array[:, at : at + unrolls.shape[1]] if axis else array[at : at + unrolls.shape[1]]
             if name in _RECORDED:
@@ -183,7 +182,6 @@ class Demonstrations(FromQueue):
             else:
                 part[:] = 0
             at += unrolls.shape[1]
-        return tensor
 
     def after_update(self, batch: Batch, loss: Loss | None, config: Any = None) -> None:
         """Passes over a batch that was skipped, which would be drawn again. The next one is trained on twice instead:

@@ -16,7 +16,6 @@ import weakref
 from pathlib import Path
 
 import numpy as np
-from torch import Tensor
 
 from workbench.algorithms.batch import Batch, BatchMemory, Sample
 from workbench.errors import OutOfBounds, ShapeMismatch, StorageFailed
@@ -108,23 +107,20 @@ class UnrollStorage:
 
         If none of them has a final observation, the table of those has no place, [B, 0, ...].
         """
-
-        def of(name: str) -> Tensor:
-            field, (shape, dtype), axis = self.fields[name], self._expected[name], unroll_axis(name)
-            if name in self.layout.finals and not self.fields["final_step"][rows].any():
-                return self._batches.take((len(rows), 0, *shape[1:]), dtype)
-            out = self._batches.take((*shape[:axis], len(rows), *shape[axis:]), dtype)
-            if field[(0,) * (axis + 1)].nbytes < _LARGE_BYTES:
-                np.copyto(out.numpy(), field[rows].swapaxes(0, axis))
-            else:
-                np.stack([field[row] for row in rows], axis=axis, out=out.numpy())
-            return out
-
         for file in self._files.values():
             file.expect(rows)
-        arrays = {name: of(name) for name in self._expected}
-        weights = self._batches.weights(np.ones(len(rows)) if weight is None else weight)
-        return Batch.of({**arrays, "weight": weights}, sample=sample)
+        left_out = [] if "final_step" in self.fields and self.fields["final_step"][rows].any() else self.layout.finals
+        tensors = self._batches.take({name: ((0, *shape[1:]) if name in left_out else shape, dtype)
+                                      for name, (shape, dtype) in self.layout.fields.items()}, len(rows))
+        for name in self._expected.keys() - left_out:
+            field, axis, out = self.fields[name], unroll_axis(name), tensors[name].numpy()
+            if field[(0,) * (axis + 1)].nbytes < _LARGE_BYTES:
+                np.copyto(out, field[rows].swapaxes(0, axis))
+            else:
+                np.stack([field[row] for row in rows], axis=axis, out=out)
+        if weight is not None:
+            tensors["weight"].numpy()[:] = weight
+        return Batch.of(tensors, sample=sample)
 
     def set_states(self, rows: Array, states: tuple[Array, ...]) -> None:
         """Replace the recurrent states of the unrolls in `rows`, int [K], by `states`, each float32 [K, ...].

@@ -20,6 +20,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from workbench.algorithms.batch import Batch
 from workbench.learner.devices.device import Device
 from workbench.learner.devices.packing import Packing, packing_of
 from workbench.learner.devices.recording import WorkRecorder
@@ -72,6 +73,21 @@ class CudaDevice(Device):
             rows[: len(array)] = array
             rows[len(array) :] = 0
         return packing.views(self.place(memory))
+
+    def place_batch(self, batch: Batch) -> Batch:
+        """See `Device`; one copy of all arrays that share memory, as those of a pinned `BatchMemory` do."""
+        pieces: dict[int, torch.UntypedStorage] = {}  # on the device, by their addresses here
+
+        def placed(tensor: Tensor) -> Tensor:
+            if tensor.device.type != "cpu":  # frames that acting has left there
+                return tensor
+            piece = tensor.untyped_storage()
+            if (address := piece.data_ptr()) not in pieces:
+                pieces[address] = self.place(torch.empty(0, dtype=torch.uint8).set_(piece)).untyped_storage()
+            return torch.empty(0, dtype=tensor.dtype, device=self.torch).set_(
+                pieces[address], tensor.storage_offset(), tensor.shape, tensor.stride())
+
+        return batch.map(placed)
 
     def fetch(self, tensors: Sequence[Tensor]) -> list[Array]:
         """See `Device`. A thread without its own stream waits for all streams."""

@@ -9,6 +9,7 @@ that it was told to `watch`, so that no thread has to hand them over.
 
 from __future__ import annotations
 
+import math
 import selectors
 import socket
 import threading
@@ -59,7 +60,8 @@ class Batcher:
         self._expected = 0
         self._paused = self._closed = False
         self._lock = threading.Lock()
-        self._asleep = False  # whether the thread that takes batches waits for a socket or for `_wake`
+        # While the thread that takes batches sleeps, until a socket or `_wake` wakes it: the size that is worth it.
+        self._wakes_at: float | None = None
         self._selector = selectors.DefaultSelector()
         self._wake, self._woken = socket.socketpair()
         self._woken.setblocking(False)
@@ -67,9 +69,14 @@ class Batcher:
 
     def put(self, request: Request) -> None:
         """Add a group. Thread-safe."""
-        with self._changing():
+        with self._lock:
             self._waiting.append(request)
             self._size += request.size
+            wakes = self._wakes_at is not None and self._size >= self._wakes_at
+            if wakes:
+                self._wakes_at = None
+        if wakes:
+            self._wake.send(b"!")
 
     def expect(self, environments: int) -> None:
         """Add to (or, if negative, subtract from) the number of environments that may send something."""
@@ -106,7 +113,9 @@ class Batcher:
                 wait_s = self._seconds_to_wait()
                 if wait_s == 0.0:
                     return self._take()
-                self._asleep = True
+                # The first group sets the time; others wait for it, or for the batch to be full.
+                full = min(self.max_batch, self._expected) if self._waiting else 1
+                self._wakes_at = math.inf if self._paused else full
             self._receive(wait_s)
 
     def whole(self, environments: int, run_ids: Collection[int], *, timeout_s: float) -> list[Request]:
@@ -127,7 +136,7 @@ class Batcher:
                     self._waiting.clear()
                     self._size = 0
                     return batch
-                self._asleep = True
+                self._wakes_at = environments
             if (left_s := deadline - time.monotonic()) <= 0:
                 return []
             self._receive(left_s)
@@ -137,7 +146,7 @@ class Batcher:
         """Change something for which the other thread may wait."""
         with self._lock:
             yield
-            wakes, self._asleep = self._asleep, False
+            wakes, self._wakes_at = self._wakes_at is not None, None
         if wakes:
             self._wake.send(b"!")
 
@@ -147,7 +156,7 @@ class Batcher:
         Each look reads one step of each connection, so one look would leave the batch of a late thread nearly empty.
         """
         while ready := self._selector.select(timeout_s):
-            self._asleep = False
+            self._wakes_at = None
             for key, _ in ready:
                 if not key.data():
                     self._selector.unregister(key.fileobj)
@@ -155,7 +164,7 @@ class Batcher:
             if self._size >= self.max_batch:
                 break
             timeout_s = 0.0
-        self._asleep = False
+        self._wakes_at = None
 
     def _slept(self) -> bool:
         """Forget that this thread was woken."""
