@@ -84,7 +84,7 @@ def test_batches_of_all_sizes_are_recorded_by_both_copies_of_the_weights(monkeyp
     monkeypatch.setattr(counting, "device", lambda: device)
     with counting.rig(EnvironmentSpec("testing/counting-v0", (1, 36, 36), "uint8", 3, frame_stack=4)) as running:
         inference, policy = running.inference, running.policy
-        device.records, drawn = 0, inference.generator.get_state()
+        drawn = inference.generator.get_state()
         inference.warm_up(17)
         assert device.records == 2 * 3  # 8, 16 and 32 rows
         assert torch.equal(inference.generator.get_state(), drawn)
