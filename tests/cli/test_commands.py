@@ -318,3 +318,9 @@ def test_a_command_works_where_the_working_directory_is_gone(tmp_path: Path) -> 
     done = subprocess.run([sys.executable, "-c", code], cwd=gone, text=True, capture_output=True, timeout=240,
                           env={**os.environ, "WORKBENCH_HOME": str(tmp_path / "home")})
     assert done.returncode == 0 and "Traceback" not in done.stderr, done.stderr
+
+
+def test_a_launch_waits_as_long_as_it_was_told(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    code = exit_code(["launch", "testing/counting-v0", "--name=slow", "--ready-timeout-s=0.01", *OPTIONS])
+    assert code == 2 and "slow does not train after 0.01 s" in capsys.readouterr().err
+    assert wb.attach("slow").wait(updates=1, timeout_s=240)

@@ -43,15 +43,18 @@ def _train(args: argparse.Namespace) -> int:
     return 0
 
 
-@command("launch", "launch a run in the background and print its name once it trains", add_run_options)
+@command("launch", "launch a run in the background and print its name once it trains",
+         argument("--ready-timeout-s", type=float, metavar="SECONDS", default=180.0,
+                  help="for it to train (default: 180); then it goes on alone. A cluster's queue may take hours"),
+         add_run_options)
 def _launch(args: argparse.Namespace) -> None:
-    print(_started(args, wait_ready=True).name)
+    print(_started(args, wait_ready=True, ready_timeout_s=args.ready_timeout_s).name)
 
 
-def _started(args: argparse.Namespace, *, wait_ready: bool) -> Run:
+def _started(args: argparse.Namespace, **waiting: Any) -> Run:
     from workbench.running.launch import launch
 
-    return launch(args.environment, wait_ready=wait_ready, **run_fields(args))
+    return launch(args.environment, **waiting, **run_fields(args))
 
 
 def run_fields(args: argparse.Namespace) -> dict[str, Any]:
