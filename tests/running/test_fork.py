@@ -190,8 +190,13 @@ def test_a_checkpoint_of_another_run_or_a_damaged_one_leaves_nothing(run: wb.Run
     with pytest.raises(CheckpointCorrupt, match=rf"{made.path}/model\.safetensors was changed"):
         run.fork(made, name="never")
     shutil.rmtree(made.path)
-    with pytest.raises(InvalidInput, match=f"there is no checkpoint in {made.path}"):
+    is_gone = f"^checkpoint {made.path.name} is gone: "
+    with pytest.raises(InvalidInput, match=rf"{is_gone}.*{made.path}\. .*run\.checkpoint\(\) writes one that stays"):
         run.fork(made, name="never")
+    with pytest.raises(CheckpointCorrupt, match=is_gone):
+        made.load("model")
+    with pytest.raises(InvalidInput, match=is_gone):
+        wb.evaluate(made.path)
     (tmp_path / "mydata").mkdir()
     for folder in ("", ".", "..", str(tmp_path / "mydata")):  # the first two: that of all checkpoints
         with pytest.raises(InvalidInput, match=r"there is no checkpoint in .*: it has no meta\.json\.$"):
@@ -362,7 +367,10 @@ def test_a_fork_that_has_reached_its_target_needs_another(home: Path, nowhere: N
     with pytest.raises(InvalidInput, match=rf"{target}=18 is reached .* a mean \w+ of 18.5. .*, or {target}=None"):
         run.fork()
     if by == "episode_return":  # the fork's evaluations have yet to begin
-        assert started(run, evaluation_envs_per_actor=2).config().evaluating_per_actor
+        evaluating_fork = started(run, evaluation_envs_per_actor=2)
+        assert evaluating_fork.config().evaluating_per_actor
+        assert checkpoints.best(checkpoints.every(evaluating_fork.checkpoints)) is None, "another measure"
+    assert checkpoints.best(checkpoints.every(started(run, **{target: 19.0}).checkpoints)) is not None
     for other in (19.0, None):
         assert started(run, **{target: other}).config().value(target) == other
 

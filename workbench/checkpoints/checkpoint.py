@@ -130,7 +130,7 @@ class Checkpoint:
             self._require(group)  # its replay may have just been pruned
             raise
         except (OSError, ValueError, MemoryError) as error:
-            raise CheckpointCorrupt(f"{self.path / name} cannot be read: {error}. {REMEDY}") from error
+            raise self._unreadable(name, error) from error
 
     def _require(self, group: str) -> None:
         if group not in self.groups:
@@ -156,6 +156,10 @@ class Checkpoint:
             raise CheckpointCorrupt(f"{self.path} has a file that is not its own: {', '.join(sorted(unknown))}. "
                                     "Move it away, or use an older checkpoint.")
 
+    def _unreadable(self, name: str, why: object) -> CheckpointCorrupt:
+        there = os.path.isdir(self.path)
+        return CheckpointCorrupt(f"{self.path / name} cannot be read: {why}. {REMEDY}" if there else gone(self.path))
+
     @contextmanager
     def _verified(self, name: str) -> Iterator[BufferedReader]:
         """The open file, after it was read through."""
@@ -165,7 +169,7 @@ class Checkpoint:
                 file = stack.enter_context(opened(self, name))
                 checksum = hashlib.file_digest(file, "sha256").hexdigest()
             except OSError as error:
-                raise CheckpointCorrupt(f"{path} cannot be read: {error.strerror}. {REMEDY}") from error
+                raise self._unreadable(name, error.strerror) from error
             if checksum != self.files[name]["sha256"]:
                 raise CheckpointCorrupt(f"{path} was changed after it was written: wrong checksum. {REMEDY}")
             yield file
@@ -242,6 +246,12 @@ def encoded_meta(meta: dict[str, Any], *, files: dict[str, Any], requested: bool
     return json.dumps({**content, "sha256": digest(content)}, indent=1).encode()
 
 
+def gone(path: Path) -> str:
+    """What to say of a checkpoint that is not in its folder any more."""
+    return (f"checkpoint {path.name} is gone: there is nothing in {path}. A run keeps its newest keep_checkpoints and "
+            "its best. run.checkpoints lists those that are there, and run.checkpoint() writes one that stays.")
+
+
 def digest(content: dict[str, Any]) -> str:
     """The checksum of meta.json, of all its other fields."""
     return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
@@ -254,7 +264,7 @@ def at(path: Path, *, trust_code: bool = False, code: str | Path | None = None) 
     """
     path = Path(path).expanduser().absolute()
     if not os.path.isdir(path):  # False also where it cannot be looked at
-        raise InvalidInput(f"there is no checkpoint in {path}.")
+        raise InvalidInput(gone(path) if NAME.fullmatch(path.name) else f"there is no checkpoint in {path}.")
     meta = path / META
     try:
         content = files.decoded(files.content(meta, largest=LARGEST_META))

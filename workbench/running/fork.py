@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from workbench.running.handle import Run
 
 _LISTED = 8  # checkpoints in a message
-_JUDGED = ("opponent", "opponent_agents", "evaluating_per_actor")  # fields by which means are comparable
+_JUDGED = ("opponent", "opponent_agents", "evaluating_per_actor")  # where they differ, a mean is no measure of another
 _UNROLLS = ("unroll_length", "burn_in")  # fields on which stored unrolls depend, beside those of weights
 
 
@@ -62,13 +62,17 @@ def forked(
     code = sealed.every(run.directory.code, config, address=address, trust_code=sealed.TRUST.check(trust_code),
                         but=mended) | mended
     launchers.checked(place, config)
-    _check_target(config, source)
+    alike = all(changed.value(name) == before.value(name) for name in _JUDGED)
+    if alike:
+        _check_target(config, source)
     if replay and not source.has_replay:
         raise InvalidInput(f"{source.path} has no replay. Fork without it, or from a checkpoint that holds it: "
                            "run.checkpoint(replay=True).")
     same_optimizer = config.value("optimizer") == before.value("optimizer")
     parent = rundir.parent_of(source.path, take="all", optimizer=same_optimizer, replay=replay)
     meta = {"config": config.to_json(), "reason": "fork", "fork": parent}
+    if not alike:
+        meta["judged"] = {}
     without = [group for group, goes_on in (("optimizer", same_optimizer), ("replay", replay)) if not goes_on]
     preset = run.directory.read().get("preset")
     record = new_record(config, parent=parent, code=code, preset=preset, state=state)
@@ -78,15 +82,14 @@ def forked(
         if config.imitates:
             demonstration_file.link(run.directory.demonstrations, new.demonstrations)
 
-    return created(name, _stem(run.path.name), record | _course(run, source, changed, before), code, place, prepare)
+    return created(name, _stem(run.path.name), record | _course(run, source, alike=alike), code, place, prepare)
 
 
-def _course(run: Run, source: Checkpoint, config: RunConfig, before: RunConfig) -> dict[str, Any]:
+def _course(run: Run, source: Checkpoint, *, alike: bool) -> dict[str, Any]:
     """Where the mean of the fork's ancestors began, and the fork's own, which is its best until it has a better one: a
-    policy that is soon ruined is so before a hundred episodes have ended."""
+    policy that is soon ruined is so before a hundred episodes have ended. `alike`: whether their means compare."""
     status, judged = stored_status(run.directory), checkpoints.standing(source)
     first = run.directory.read().get("first_mean") if status.first_mean is None else status.first_mean
-    alike = all(config.value(name) == before.value(name) for name in _JUDGED)
     if first is None or judged is None or judged.episodes < EPISODES or judged.by != status.judged_by or not alike:
         return {"first_mean": first}
     return {"first_mean": first, "best_mean": judged.mean, "best_mean_frames": source.frames}

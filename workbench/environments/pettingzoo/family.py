@@ -111,9 +111,9 @@ class ParallelVector(WithEndings):
             self._agents = self._possible_agents()
             if num_envs % len(self._agents):
                 raise OutOfBounds(
-                    f"{len(self._agents)} agents play each game of {name}, so {num_envs} environments are no "
-                    f"whole games: give a multiple of {len(self._agents)}; of a run, envs_per_actor must be one of "
-                    f"groups_per_actor x {len(self._agents)}.")
+                    f"{len(self._agents)} agents play each game of {name}, so num_envs={num_envs} is no number of "
+                    f"whole games: give a multiple of {len(self._agents)}, such as num_envs={2 * len(self._agents)}; "
+                    f"of a run, envs_per_actor must be one of groups_per_actor x {len(self._agents)}.")
             self._layout = layout_of(self._common_space("observation_space"), name)
             actions, self.to_native = actions_of(self._common_space("action_space"), name)
             for game in range(1, num_envs // len(self._agents)):
