@@ -11,7 +11,7 @@ DEVICES = {"exact": lambda: Device("cpu", precision="fp32"),
            "padded": lambda: Device("cpu", precision="fp32", pads=True), "recorded": ReplayingDevice}
 # Devices and transports take turns; make test-all has the exact one with both.
 HERE = [("exact", "auto"), ("recorded", "grpc"), *(
-    pytest.param(pair, marks=pytest.mark.full) for pair in (("padded", "auto"), ("exact", "grpc")))]
+    pytest.param(pair, marks=pytest.mark.full) for pair in (("padded", "auto"), ("recorded", "auto"), ("exact", "grpc")))]
 if torch.cuda.is_available():
     from workbench.learner.devices.cuda import CudaDevice
 
