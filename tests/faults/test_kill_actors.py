@@ -23,9 +23,10 @@ def seen(home: Path) -> Path:
     return home / "seen"
 
 
-@pytest.fixture
-def run(home: Path, seen: Path) -> wb.Run:
-    return wb.launch(ENVIRONMENT, name="counts", network=watching(seen), actors=ACTORS, envs_per_actor=ENVS, **RUN)
+@pytest.fixture(params=["auto", "grpc"])
+def run(home: Path, seen: Path, request: pytest.FixtureRequest) -> wb.Run:
+    return wb.launch(ENVIRONMENT, name="counts", network=watching(seen), actors=ACTORS, envs_per_actor=ENVS,
+                     transport=request.param, **RUN)
 
 
 def all_trained_on(run: wb.Run, told: Evidence) -> bool:

@@ -9,9 +9,9 @@ from workbench.learner.devices.device import Device
 
 DEVICES = {"exact": lambda: Device("cpu", precision="fp32"),
            "padded": lambda: Device("cpu", precision="fp32", pads=True), "recorded": ReplayingDevice}
-# Devices and transports take turns; make test-all has the exact one with both.
-HERE = [("exact", "auto"), ("recorded", "grpc"), *(
-    pytest.param(pair, marks=pytest.mark.full) for pair in (("padded", "auto"), ("recorded", "auto"), ("exact", "grpc")))]
+# Devices and transports take turns; make test-all has each with both.
+ALSO = [("padded", "auto"), ("recorded", "auto"), ("exact", "grpc")]
+HERE = [("exact", "auto"), ("recorded", "grpc"), *(pytest.param(pair, marks=pytest.mark.full) for pair in ALSO)]
 if torch.cuda.is_available():
     from workbench.learner.devices.cuda import CudaDevice
 

@@ -135,6 +135,18 @@ def test_means_are_of_the_flights_since_the_last_ones():
     assert [one["row"] for one in recorder.flights()] == [0, 0]
 
 
+def test_flights_that_land_at_one_time_all_count_also_where_means_are_asked_between_them():
+    recorder, told = FlightRecorder(), []
+    for training_s in (1.0, 3.0):  # of one batch
+        done = unroll(0)
+        recorder.record([request([0], arrived=1.0)], np.array([0]), [done], fills=all_fill, began=1.5, answered=2.0)
+        done.flight.ends("training", 9.0)
+        done.flight.seconds["training"] = training_s
+        done.flight.land()
+        told.append(recorder.means()["life_training_s"])
+    assert told == [1.0, 3.0]
+
+
 class Clock:
     """A clock of the test: the time goes on where the test says so."""
 

@@ -27,10 +27,12 @@ class OpenFlight:
     Attributes:
         seconds: of each stage so far, by the names of `metrics.flights.STAGES`.
         heard: whether the environment's next step has come.
+        told: whether `FlightRecorder.means` has counted it.
     """
 
     def __init__(self, request: Request, row: int, *, began: float, answered: float, landed: deque[OpenFlight]) -> None:
-        self.row, self.run_id, self.heard = row, request.run_id, False
+        self.row, self.run_id = row, request.run_id
+        self.heard = self.told = False
         stepping_s = request.message.stepping_s
         self.born, self.landed_at = request.arrived - stepping_s, 0.0
         self.seconds = {"step": stepping_s, "wait": began - request.arrived, "inference": answered - began, "wire": 0.0}
@@ -63,7 +65,7 @@ class FlightRecorder:
         self._landed: deque[OpenFlight] = deque(maxlen=_KEPT)
         self._aboard: dict[int, OpenFlight] = {}  # by row: their unroll is not complete
         self._unheard: list[OpenFlight] = []
-        self._next_at = self._reported_to = 0.0
+        self._next_at = 0.0
         self._turn = 0
 
     def record(
@@ -107,9 +109,10 @@ class FlightRecorder:
 
     def means(self) -> dict[str, float]:
         """Mean seconds of each stage, as metrics, of the flights that have landed since the last call; {}: none."""
-        new = [flight for flight in list(self._landed) if flight.landed_at > self._reported_to]
+        new = [flight for flight in list(self._landed) if not flight.told]
+        for flight in new:
+            flight.told = True
         if not new:
             return {}
-        self._reported_to = new[-1].landed_at
         return {f"life_{stage}_s": float(np.mean([flight.seconds[stage] for flight in new]))
                 for stage in STAGES if stage in new[0].seconds}
