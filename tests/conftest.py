@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 import psutil
 import pytest
@@ -99,10 +100,20 @@ def _interruptible() -> None:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
+def _variables() -> dict[str, str]:
+    return {name: value for name, value in os.environ.items() if name.startswith("WORKBENCH_")}
+
+
 @pytest.fixture(autouse=True)
-def _registered(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What a test registers is its own: no later test of the same worker lists it."""
-    monkeypatch.setattr(registry, "_factories", dict(registry._factories))
+def _leaves_nothing() -> Iterator[None]:
+    """What a test registers is its own: no later test of the same worker lists it. Nor does one find its variables.
+
+    Without `monkeypatch`, which would then end after all other fixtures: these clean up without a test's patches.
+    """
+    before = _variables()
+    with mock.patch.dict(registry._factories):
+        yield
+    assert _variables() == before
 
 
 @pytest.fixture(scope="session")

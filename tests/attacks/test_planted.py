@@ -212,7 +212,10 @@ def test_an_export_takes_no_file_along_that_took_the_place_of_the_description(
     assert (copy.meta, copy.files, copy.created) == (made.meta, made.files, made.created)
 
 
-def test_a_folder_is_tried_for_writing_through_no_link(tmp_path: Path, mine: Path) -> None:
+def test_a_folder_is_tried_for_writing_through_no_link(
+    tmp_path: Path, mine: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("WORKBENCH_MIRROR", "")  # so that it is put back
     shared = tmp_path / "shared"
     shared.mkdir()
     (shared / ".writable").symlink_to(mine / "thesis")
