@@ -95,9 +95,12 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
 
 
 @pytest.fixture(scope="session", autouse=True)
-def _interruptible() -> None:
-    """A shell that starts the tests in the background lets them ignore SIGINT, and their children would inherit it."""
+def _whatever_the_shell() -> None:
+    """A shell that starts the tests in the background lets them ignore SIGINT, and their children would inherit it.
+    As they would a umask by which others may write into what they make, which is refused as code.
+    """
     signal.signal(signal.SIGINT, signal.default_int_handler)
+    os.umask(0o022)
 
 
 def _variables() -> dict[str, str]:
