@@ -36,6 +36,14 @@ for _library in ("OMP", "OPENBLAS", "MKL"):  # before torch is imported: workers
     os.environ.setdefault(f"{_library}_NUM_THREADS", "1")  # wait for each other, ten times as long beside other work
 sys.modules["rfc3987_syntax"] = None  # jsonschema would build 39 grammars of it: seconds of each worker, for a format
 
+with suppress(ModuleNotFoundError):  # environments other than .venv have no hypothesis
+    from hypothesis import HealthCheck, settings
+
+    # The same examples in every run, whatever failed here before, and however slow the machine draws them.
+    settings.register_profile("tests", derandomize=True, database=None, deadline=None,
+                              suppress_health_check=[HealthCheck.too_slow])
+    settings.load_profile("tests")
+
 # A run that is quick to start and to step, and small.
 SMALL = {"actors": 2, "envs_per_actor": 4, "batch_size": 4, "unroll_length": 10, "learner_threads": 1}
 # One of testing/counting-v0 or testing/catch-v0 that leaves the processor to others while tests look and steer.

@@ -10,7 +10,7 @@ from pathlib import Path
 import mistune
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import workbench as wb
@@ -98,7 +98,6 @@ def test_a_layer_of_any_name_has_a_histogram(name: str) -> None:
     assert still._png({"timeline": figure, "weights": figure}).startswith(b"\x89PNG")
 
 
-@settings(deadline=None)
 @given(cells=st.lists(any_text, min_size=1, max_size=4))
 def test_a_card_shows_any_text_letter_by_letter(cells: list[str]) -> None:
     rows = tuple((cell, cell, "") for cell in cells)
@@ -110,7 +109,6 @@ def test_a_card_shows_any_text_letter_by_letter(cells: list[str]) -> None:
         assert tables.plain(" ".join(cell.split())) in " ".join(words.split())
 
 
-@settings(deadline=None)
 @given(cells=st.lists(any_text, min_size=1, max_size=4))
 def test_a_table_shows_any_text_letter_by_letter(cells: list[str]) -> None:
     table = Table(cells, {cells[0]: str}, empty=cells[-1])

@@ -24,8 +24,7 @@ from workbench.errors import CheckpointCorrupt, ShapeMismatch
 from workbench.trajectory import StepBatch
 from workbench.wire.messages import GroupActions, GroupStep, Hello, Welcome
 
-QUICK = settings(max_examples=150, deadline=None, derandomize=True, database=None,
-                 suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
+QUICK = settings(max_examples=150, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
 LEAVES = st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=8)
 JSON = st.recursive(LEAVES, lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(max_size=8), inner,
                                                                                          max_size=4), max_leaves=12)

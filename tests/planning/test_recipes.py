@@ -183,7 +183,7 @@ def test_what_would_not_work_is_refused(fields, says):
 
 
 @given_that(data=st.data(), name=st.sampled_from(("name", "image", "head", "machines", "user", "storage_class")))
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 def test_a_text_that_is_taken_is_a_text_to_yaml(data, name):
     given = data.draw(st.from_regex(re.compile(TEXTS[name], re.ASCII), fullmatch=True) | st.sampled_from(ODD))
     try:
