@@ -148,6 +148,15 @@ def processes_of(run_dir: Path) -> list[psutil.Process]:
     return found
 
 
+def open_files() -> set[tuple[str, str]]:
+    """Descriptors of this process, and what they are of. What is new is a test's own; others may go at any time."""
+    found = set()
+    for link in os.scandir("/proc/self/fd"):
+        with suppress(FileNotFoundError):  # the scan's own, and what is closed meanwhile
+            found.add((link.name, os.readlink(link)))
+    return found
+
+
 def eventually(check: Callable[[], Any], *, what: str = "") -> Any:
     """The first true value of `check`, tried again and again; fails with `what` after LONGEST_S."""
     deadline = time.monotonic() + LONGEST_S

@@ -13,7 +13,7 @@ import psutil
 import pytest
 
 import workbench as wb
-from tests.conftest import SMALL, eventually
+from tests.conftest import SMALL, eventually, open_files
 from workbench import rundir
 from workbench.config import RunConfig
 from workbench.errors import RunNotFound, StorageFailed
@@ -85,11 +85,11 @@ def test_a_file_system_without_locks_is_named_with_what_to_do(
     path = tmp_path / "lock"
     path.touch()
     monkeypatch.setattr(fcntl, "flock", flock)
-    before = len(os.listdir("/proc/self/fd"))
+    before = open_files()
     for question in (lambda: lock.hold(path, wait_s=0), lambda: lock.is_held(path)):
         with pytest.raises(StorageFailed, match=r"has no locks now.*Set WORKBENCH_HOME"):
             question()
-    assert len(os.listdir("/proc/self/fd")) == before
+    assert not open_files() - before
 
 
 def test_a_home_without_locks_is_refused_before_anything_is_made(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:

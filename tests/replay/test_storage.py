@@ -10,8 +10,7 @@ import psutil
 import pytest
 import torch
 
-from tests.conftest import mounted_disk
-from workbench.algorithms import batch
+from tests.conftest import mounted_disk, open_files
 from workbench.algorithms.batch import collate
 from workbench.environment_spec import EnvironmentSpec
 from workbench.errors import OutOfBounds, ShapeMismatch, StorageFailed
@@ -209,14 +208,15 @@ def test_more_memory_than_there_can_be_is_refused():
 
 def test_a_disk_that_is_too_small_is_an_error_before_the_first_unroll(small_disk):
     layout = layout_of(unroll_length=100)
-    free, opened = shutil.disk_usage(small_disk).free, psutil.Process().num_fds()
+    free, before = shutil.disk_usage(small_disk).free, open_files()
     with pytest.raises(StorageFailed) as caught:
         UnrollStorage(layout, capacity=4 * 2**20 // layout.unroll_bytes + 1, folder=small_disk / "replay")
     for part in ("No space left on device", f"unrolls of {layout.unroll_bytes:,} bytes need 0.00391 GiB",
                  "0.00391 GiB are free", "a smaller replay_size"):
         assert part in str(caught.value)
     del caught
-    assert shutil.disk_usage(small_disk).free == free and psutil.Process().num_fds() == opened, "something stayed open"
+    assert shutil.disk_usage(small_disk).free == free
+    assert not open_files() - before, "something stayed open"
 
 
 def test_the_disk_is_reserved_before_it_is_written_and_given_back_in_the_end(small_disk):
@@ -236,8 +236,7 @@ def test_the_disk_is_reserved_before_it_is_written_and_given_back_in_the_end(sma
 
 def opened(folder):
     """This process's open files in `folder`, be they deleted or not."""
-    links = list(Path("/proc/self/fd").iterdir())
-    return [link for link in links if link.exists() and str(folder) in os.readlink(link)]
+    return [Path("/proc/self/fd", number) for number, name in open_files() if str(folder) in name]
 
 
 def test_its_files_are_the_owners_alone_and_have_no_name_to_be_left_behind(tmp_path):
