@@ -111,6 +111,14 @@ def _whatever_the_shell() -> None:
     os.umask(0o022)
 
 
+@pytest.fixture(scope="session", autouse=True)
+def _nobodys_ipython(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """Kernels and shells of the tests neither run the startup files of whoever tests, nor write in that history."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("IPYTHONDIR", str(tmp_path_factory.mktemp("ipython")))
+        yield
+
+
 def _variables() -> dict[str, str]:
     return {name: value for name, value in os.environ.items() if name.startswith("WORKBENCH_")}
 

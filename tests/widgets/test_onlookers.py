@@ -42,11 +42,9 @@ def test_a_page_that_was_reloaded_leaves_nobody_behind(passes: Callable[[float],
 
 
 def test_nobody_goes_while_a_cell_runs_since_pages_may_not_be_heard(
-    passes: Callable[[float], None], monkeypatch: pytest.MonkeyPatch
+    passes: Callable[[float], None], cell: InteractiveShell
 ) -> None:
-    shell = InteractiveShell()
-    monkeypatch.setattr(onlookers, "get_ipython", lambda: shell)
     lookers = Onlookers(wake=lambda: None)
-    shell.user_ns.update(passes=passes, lookers=lookers)
-    assert shell.run_cell("passes(61.0); lookers.present").result is True
+    cell.user_ns.update(passes=passes, lookers=lookers)
+    assert cell.run_cell("passes(61.0); lookers.present").result is True
     assert not lookers.present

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from contextlib import closing
-from pathlib import Path
 from typing import Any
 
 import pytest
-from IPython.core.displaypub import CapturingDisplayPublisher
 from IPython.core.interactiveshell import InteractiveShell
 from ipywidgets import Output, Widget
 from ipywidgets.widgets.widget import _instances as open_models
@@ -26,17 +24,6 @@ from workbench.widgets.charts import static_render
 from workbench.widgets.kernel import onlookers
 from workbench.widgets.panel import panel as panels
 from workbench.widgets.panel.panel import RunPanel
-
-
-@pytest.fixture
-def cell(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[InteractiveShell]:
-    """A cell in which something can be displayed; its outputs are in `display_pub.outputs`."""
-    monkeypatch.setenv("IPYTHONDIR", str(tmp_path / "ipython"))
-    shell = InteractiveShell.instance()
-    shell.display_pub = CapturingDisplayPublisher()
-    yield shell
-    InteractiveShell.clear_instance()
-
 
 WIDGET = "application/vnd.jupyter.widget-view+json"
 
