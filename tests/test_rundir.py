@@ -50,13 +50,13 @@ def test_runs_that_are_deleted_meanwhile_are_left_out(home: Path) -> None:
 
 
 def test_a_run_that_a_full_disk_refuses_leaves_nothing(home: Path) -> None:
-    _, most = resource.getrlimit(resource.RLIMIT_FSIZE)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (0, most))  # no file can be written
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (0, before[1]))  # no file can be written
     try:
         with pytest.raises(HomeNotWritable, match="cannot create the run 'half' in"):
             rundir.create("half", record(1.0))
     finally:
-        resource.setrlimit(resource.RLIMIT_FSIZE, (most, most))
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
     assert rundir.create("half", record(1.0)).read()["state"] == "stopped"
 
 

@@ -216,7 +216,8 @@ def test_a_cluster_that_does_not_answer_is_said_and_nothing_is_started(home: Pat
 
 
 def ray_heads() -> set[int]:
-    return {one.pid for one in psutil.process_iter(["name"]) if one.info["name"] == "gcs_server"}
+    """Of this process: another worker of the tests has its own clusters."""
+    return {one.pid for one in psutil.Process().children(recursive=True) if one.name() == "gcs_server"}
 
 
 def launched(address: str) -> wb.Run:
