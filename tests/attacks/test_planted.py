@@ -288,6 +288,8 @@ def test_jupyterlab_takes_no_module_of_the_folder_in_which_it_is_opened(
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(os, "execv", lambda program, words: subprocess.run(
         [*words[:words.index("jupyterlab") + 1], "--version"], check=True, timeout=240))
+    for variable in ("JUPYTER_PATH", "JUPYTER_CONFIG_PATH"):
+        monkeypatch.setenv(variable, "")  # so that it is put back
     command(["lab"])
     assert not (tmp_path / "ran").exists()
 
