@@ -11,6 +11,7 @@ import pytest
 import torch
 
 from tests.conftest import mounted_disk, open_files
+from workbench.algorithms import batch
 from workbench.algorithms.batch import collate
 from workbench.environment_spec import EnvironmentSpec
 from workbench.errors import OutOfBounds, ShapeMismatch, StorageFailed
