@@ -71,7 +71,7 @@ def exceptions(run: str | Path) -> dict[str, BaseException]:
     Args:
         run: its name or directory.
     """
-    for path, inline_run in _running.items():
+    for path, inline_run in reversed(_running.items()):
         if str(run) in (path, Path(path).name):
             return {life.name: life.exception for life in inline_run.place.lives if life.exception is not None}
     raise RunNotAlive(f"no inline run {str(run)!r} was started in this process.")
