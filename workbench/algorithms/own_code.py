@@ -1,7 +1,8 @@
-"""What a user's own algorithm raises or returns, wherever it is called."""
+"""What a user's own algorithm or network raises or returns, wherever it is called."""
 
 from __future__ import annotations
 
+import traceback
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -11,7 +12,7 @@ from torch import Tensor, nn
 
 from workbench.algorithms import returned
 from workbench.algorithms.interface import Algorithm, NetworkOutput, Roles
-from workbench.errors import AlgorithmFailed
+from workbench.errors import AlgorithmFailed, NetworkFailed
 
 
 def is_own(made: Algorithm | nn.Module | type) -> bool:
@@ -31,9 +32,24 @@ def own_code(
     try:
         yield
     except (Exception, SystemExit) as error:
-        if not is_own(algorithm) or isinstance(error, AlgorithmFailed) or lets(error):
+        if not is_own(algorithm) or isinstance(error, AlgorithmFailed | NetworkFailed) or lets(error):
             raise
         raise AlgorithmFailed.of(call, error, when) from error
+
+
+@contextmanager
+def own_network(network: nn.Module, when: str) -> Iterator[None]:
+    """In this block an error that comes through a `forward` that a user wrote becomes NetworkFailed, as in `own_code`;
+    but not where memory runs out, which another life may have."""
+    try:
+        yield
+    except Exception as error:
+        forwards = {getattr(type(part).forward, "__code__", None) for part in network.modules() if is_own(part)}
+        if (isinstance(error, MemoryError | torch.OutOfMemoryError | NetworkFailed)
+                or not any(frame.f_code in forwards for frame, _ in traceback.walk_tb(error.__traceback__))):
+            raise
+        raise NetworkFailed(f"the network raised {type(error).__name__}{when}: {error}\n\n"
+                            + "".join(traceback.format_exception(error)).rstrip()) from error
 
 
 def act(

@@ -18,7 +18,7 @@ from torch import nn
 
 from workbench.algorithms.distributions import distribution_of
 from workbench.algorithms.interface import DISCOUNTED_RETURN, Algorithm, NetworkOutput, Roles, State
-from workbench.algorithms.own_code import act
+from workbench.algorithms.own_code import act, own_network
 from workbench.config import RunConfig
 from workbench.environment_spec import EnvironmentSpec
 from workbench.learner.devices.device import Device
@@ -147,7 +147,7 @@ class Inference:
         evaluating = self._roles.evaluating[env_ids]
         self._episodes.count(env_ids, batch, evaluating)
         begins = self._assembler.begins(env_ids) & ~evaluating  # environments that evaluate make no unrolls
-        with self._device.acting():
+        with self._device.acting(), own_network(self._policy.copies[0].module, " as it acted"):
             steps, before, version, said = self._choose(env_ids, batch, evaluating, begins)
         chosen = self._actions.to_environment(torch.from_numpy(steps.action)).numpy()
         actions[acting] = chosen

@@ -20,7 +20,7 @@ from torch import nn
 from workbench.algorithms import returned
 from workbench.algorithms.batch import Batch
 from workbench.algorithms.interface import Algorithm, Loss, Network, inner
-from workbench.algorithms.own_code import is_own, own_code
+from workbench.algorithms.own_code import is_own, own_code, own_network
 from workbench.algorithms.rate_factors import RateFactors
 from workbench.learner.devices.device import Device
 from workbench.learner.devices.recording import RUNS_TO_RECORD
@@ -193,14 +193,18 @@ class Trainer:
         return loss, self._clip_gradients(config.max_gradient_norm)
 
     def _loss(self, batch: Batch, config: Any) -> Loss:
-        with self._own_code("loss"):
+        with self._own_code("loss"), own_network(self.network, self._when):
             loss = self.algorithm.loss(cast(Network, self.network), batch=batch, config=config)
         if is_own(self.algorithm):
             returned.check_loss(loss, algorithm=self.algorithm, batch=batch)
         return loss
 
     def _own_code(self, method: str) -> AbstractContextManager[None]:
-        return own_code(self.algorithm, f"{method}(...)", f" in update {self.updates + 1:,}", lets=is_loss)
+        return own_code(self.algorithm, f"{method}(...)", self._when, lets=is_loss)
+
+    @property
+    def _when(self) -> str:
+        return f" in update {self.updates + 1:,}"
 
     def arriving(self, loss: Loss | None) -> Callable[[], Loss | None]:
         """Start to copy to the host what the source of batches needs of `loss`. Returns a function that waits for it
