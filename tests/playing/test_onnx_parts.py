@@ -7,8 +7,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from torch import Tensor, nn
 
 from workbench import algorithms, networks
+from workbench.algorithms import PolicyValueOutput
 from workbench.config import RunConfig
 from workbench.environment_spec import EnvironmentSpec, Part
 from workbench.networks.normalization import Observed, output_of
@@ -53,3 +55,29 @@ def test_onnx_says_what_torch_says(kind: str, normalise: bool, tmp_path: Path) -
         output, _ = output_of(network, {name: torch.from_numpy(value) for name, value in seen.items()}, *others, ())
     for one, other in zip(said, output, strict=True):
         np.testing.assert_allclose(one, other.numpy(), atol=2e-5)
+
+
+class OneZeroForBoth(nn.Module):
+    """Says its two states, which begin as one tensor."""
+
+    def initial_state(self, batch: int) -> tuple[Tensor, ...]:
+        zeros = torch.zeros(batch, 2)
+        return zeros, zeros
+
+    def forward(self, observation: Tensor, _: Tensor, __: Tensor, start: Tensor, state: tuple[Tensor, ...]) -> object:
+        first, second = (part * ~start[0][:, None] for part in state)
+        return PolicyValueOutput((observation[0, :, :2] + first - 2 * second)[None], second[None, :, 0]), state
+
+
+def test_a_file_tells_states_apart_that_begin_as_one_tensor(tmp_path: Path) -> None:
+    pytest.importorskip("onnx")
+    pytest.importorskip("onnxscript")
+    runtime = pytest.importorskip("onnxruntime")
+    spec, config = EnvironmentSpec("x", (2,), "float32", 2), RunConfig.build("x")
+    policy = LoadedPolicy(OneZeroForBoth(), algorithms.build(config, spec=spec), spec, config.hyperparameters)
+    onnx_export.write(policy, tmp_path / "x.onnx")
+    said, *_ = runtime.InferenceSession(tmp_path / "x.onnx").run(None, {
+        "observation": np.zeros((1, 1, 2), np.float32), "previous_action": np.zeros((1, 1), np.int64),
+        "reward": np.zeros((1, 1), np.float32), "start": np.zeros((1, 1), bool),
+        "state_0": np.full((1, 2), 5, np.float32), "state_1": np.full((1, 2), 7, np.float32)})
+    assert said.tolist() == [[[-9, -9]]]

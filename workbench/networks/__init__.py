@@ -6,7 +6,7 @@ from workbench.algorithms.interface import Network, NetworkOutput, PolicyValueOu
 from workbench.algorithms.popart import PopArtValue
 from workbench.networks.dueling import DuelingNetwork
 from workbench.networks.policy_value import PolicyValueNetwork, Torso
-from workbench.networks.registry import NAMES, NetworkFactory, build, check, default_name
+from workbench.networks.registry import NAMES, NetworkFactory, build, check, default_name, initial_state
 from workbench.networks.torsos import keep_dense_in
 
 __all__ = [
@@ -23,5 +23,6 @@ __all__ = [
     "build",
     "check",
     "default_name",
+    "initial_state",
     "keep_dense_in",
 ]

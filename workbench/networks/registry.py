@@ -178,6 +178,11 @@ def check(network: nn.Module, *, spec: EnvironmentSpec, output: type[NetworkOutp
         _check_start(network, spec, before)
 
 
+def initial_state(network: nn.Module, batch: int) -> State:
+    """The network's state before the first step, each part in memory of its own, which the network need not give it."""
+    return tuple(part.detach().clone() for part in network.initial_state(batch))  # type: ignore[operator]
+
+
 def _check_kept(network: nn.Module, state: State) -> None:
     """Raises NetworkFailed for what no checkpoint or no unroll can hold, and for what cannot be copied."""
     for index, part in enumerate(state):

@@ -212,7 +212,7 @@ def _acted(
     previous = torch.zeros(1, rows, *spec.actions.shape, dtype=getattr(torch, spec.actions.dtype))
     with torch.no_grad():
         output, _ = network(observation, previous, torch.zeros(1, rows), torch.ones(1, rows, dtype=torch.bool),
-                            network.initial_state(rows))  # type: ignore[operator]
+                            networks.initial_state(network, rows))
         told = []
         for greedy in (True, False, False):
             with naming(f"act(output, greedy={greedy}, ...)"):

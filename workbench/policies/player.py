@@ -59,7 +59,7 @@ class Player:
         self.theirs = np.zeros(num_envs, bool)
         self._roles = algorithms.Roles.evaluating(num_envs)
         self._generator = torch.Generator().manual_seed(seed)
-        self.state: State = policy.network.initial_state(num_envs)  # type: ignore[operator]  # after the last step
+        self.state: State = networks.initial_state(policy.network, num_envs)  # after the last step
         dtype = getattr(torch, spec.observation_dtype)
         self._stack = torch.zeros((num_envs, spec.frame_stack, *spec.observation_shape), dtype=dtype)
         self._distribution = distribution_of(spec.actions)

@@ -24,6 +24,7 @@ from workbench.algorithms.interface import State
 from workbench.environment_spec import EnvironmentSpec
 from workbench.learner.devices.device import Device
 from workbench.learner.inference.frame_table import FrameTable
+from workbench.networks import initial_state
 from workbench.replay.assembler import grown
 from workbench.trajectory import Array, StepBatch
 
@@ -66,8 +67,7 @@ class EnvironmentTables:
             stack = spec.frame_stack if spec.frame_stack > 1 else 0
             frames = torch.zeros((rows, stack, *shape), dtype=getattr(torch, spec.observation_dtype))
         self._frames = device.place(frames)
-        states: State = network.initial_state(rows)  # type: ignore[operator]
-        self._states = tuple(device.place(state) for state in states)
+        self._states = tuple(map(device.place, initial_state(network, rows)))
         self._previous_action = np.zeros((num_envs, *spec.actions.shape), spec.actions.dtype)
 
     @property

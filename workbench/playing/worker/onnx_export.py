@@ -16,6 +16,7 @@ from torch import Tensor, nn
 
 from workbench import checkpoints, imports
 from workbench.errors import MissingPackage, NetworkFailed
+from workbench.networks import initial_state
 from workbench.networks.lstm import ResettingLSTM
 from workbench.networks.normalization import output_of
 from workbench.playing import onnx_contract
@@ -92,7 +93,7 @@ class _OneStep(nn.Module):
 
 
 def _inputs(policy: LoadedPolicy) -> dict[str, Tensor]:
-    spec, state = policy.spec, policy.network.initial_state(1)  # type: ignore[operator]
+    spec, state = policy.spec, initial_state(policy.network, 1)
     observation = {f"observation.{part.name}".rstrip("."): torch.zeros(
         (1, 1, *part.shape), dtype=getattr(torch, part.dtype)) for part in spec.seen}
     action = torch.zeros((1, 1, *spec.actions.shape), dtype=getattr(torch, spec.actions.dtype))
