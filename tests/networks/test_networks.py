@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
@@ -534,7 +534,7 @@ class ResetsOnlyAtTheBeginning(nn.Module):
 
 
 def test_a_network_that_carries_its_memory_over_an_end_inside_an_unroll_is_named() -> None:
-    with pytest.raises(NetworkFailed, match="first steps of an episode depend on state"):
+    with pytest.raises(NetworkFailed, match="first steps of an episode depend on state.* not only at its first"):
         networks.check(ResetsOnlyAtTheBeginning(), spec=VECTOR, output=PolicyValueOutput, new=True)
 
 
@@ -566,7 +566,11 @@ class Mixing(Remembering):
         if self.how == "resets all":
             start = start | start.any(1, keepdim=True)
         ((logits, value, *_), after) = super().forward(observation, previous_action, reward, start, state)
-        mixed = {"rows": lambda: logits.mean(1, keepdim=True), "later steps": lambda: logits.flip(0)}
+        mixed = {"rows": lambda: logits.mean(1, keepdim=True), "later steps": lambda: logits.flip(0),
+                 "rewards of rows": lambda: (~start * reward).mean(1)[:, None, None],
+                 "actions of rows": lambda: previous_action.float().mean(1)[:, None, None],
+                 "later rewards": lambda: (~start * reward).flip(0)[..., None],
+                 "the next actions": lambda: F.pad(previous_action[1:], (0, 0, 0, 1))[..., None]}
         logits = logits + mixed[self.how]() if self.how in mixed else logits
         after = {"old state": state, "state of another": (after[0].flip(0),)}.get(self.how, after)
         return PolicyValueOutput(logits.squeeze(1) if self.how == "squeezed" else logits, value), after
@@ -574,7 +578,9 @@ class Mixing(Remembering):
 
 @pytest.mark.parametrize(("how", "message"), [
     ("", ""), ("rows", "depend on the others of its batch"), ("resets all", "depend on the others of its batch"),
+    ("rewards of rows", "depend on the others of its batch"), ("actions of rows", "depend on the others of its batch"),
     ("later steps", "not those for one step after another"), ("old state", "not those for one step after another"),
+    ("later rewards", "one step after another"), ("the next actions", "one step after another"),
     ("state of another", "not those for one step after another"),
     ("squeezed", "depend on the others|must take one of each"),
 ])
@@ -585,6 +591,47 @@ def test_a_network_must_act_as_it_is_trained_step_by_step_and_row_by_row(how: st
     with pytest.raises(NetworkFailed, match=message):
         networks.check(Mixing(how), spec=VECTOR, output=PolicyValueOutput, new=True)
     networks.check(Mixing(how), spec=VECTOR, output=PolicyValueOutput)  # a run that has it goes on
+
+
+class TellsItsMemory(Remembering):
+    """Its output has its last state, too, whose first axis are layers and not steps."""
+
+    class Output(NamedTuple):
+        policy_logits: Tensor
+        value: Tensor
+        hidden: Tensor
+
+    def __init__(self, layers: int) -> None:
+        super().__init__("")
+        self.layers = layers
+
+    def forward(self, *inputs: Any) -> Any:
+        output, state = super().forward(*inputs)
+        return self.Output(output.policy_logits, output.value, state[0].expand(self.layers, -1, -1)), state
+
+
+@pytest.mark.parametrize("layers", [1, 2, 3])
+def test_a_field_that_is_not_of_each_step_is_no_mistake(layers: int) -> None:
+    networks.check(TellsItsMemory(layers), spec=VECTOR, output=PolicyValueOutput, new=True)
+
+
+class MixesAndMasks(Mixing):
+    """Its rows depend on each other, and one of its logits is masked."""
+
+    def __init__(self, by: float) -> None:
+        super().__init__("rows")
+        self.by = by
+
+    def forward(self, *inputs: Any) -> Any:
+        (logits, value, *_), state = super().forward(*inputs)
+        logits = torch.where(torch.tensor([True, False]), self.by, logits)
+        return PolicyValueOutput(logits, torch.zeros_like(value)), state
+
+
+@pytest.mark.parametrize("by", [-1e3, -1e4, -1e9])
+def test_a_masked_choice_hides_no_mistake_of_another(by: float) -> None:
+    with pytest.raises(NetworkFailed, match="the others of its batch"):
+        networks.check(MixesAndMasks(by), spec=VECTOR, output=PolicyValueOutput, new=True)
 
 
 class KeepsItself(Remembering):
@@ -605,8 +652,65 @@ class KeepsItself(Remembering):
 
 
 def test_a_network_that_keeps_its_memory_itself_is_told_to_return_it() -> None:
-    with pytest.raises(NetworkFailed, match="in the state what it looks back at"):
+    with pytest.raises(NetworkFailed, match="keeps its memory in itself, as in an attribute, .* Return it as state"):
         networks.check(KeepsItself(), spec=VECTOR, output=PolicyValueOutput, new=True)
+
+
+class Changing(Remembering):
+    """Changes one of its inputs in place."""
+
+    def forward(self, *inputs: Any) -> Any:
+        named = dict(zip(("observation", "previous_action", "reward", "start", "state"), inputs, strict=True))
+        if self.kept in named:
+            changed = named[self.kept][0] if self.kept == "state" else named[self.kept]
+            changed.copy_(changed.clone())
+        return super().forward(*inputs)
+
+
+@pytest.mark.parametrize("changed", ["observation", "previous_action", "reward", "start", "state"])
+def test_a_network_that_changes_its_inputs_is_told_to_make_new_tensors(changed: str) -> None:
+    network = Changing("")
+    networks.check(network, spec=VECTOR, output=PolicyValueOutput, new=True)
+    network.kept = changed
+    with pytest.raises(NetworkFailed, match=f"changes {changed} in place.* Make a new tensor"):
+        networks.check(network, spec=VECTOR, output=PolicyValueOutput, new=True)
+    networks.check(network, spec=VECTOR, output=PolicyValueOutput)  # a run that has it goes on
+
+
+class Touched(Remembering):
+    """Takes statistics and draws numbers at each call; and counts the copies of its weights."""
+
+    def __init__(self) -> None:
+        super().__init__("")
+        self.norm = nn.Sequential(nn.BatchNorm1d(2), nn.Dropout())
+        self.large = Counted(torch.zeros(3))
+
+    def forward(self, *inputs: Any) -> Any:
+        output, state = super().forward(*inputs)
+        logits = self.norm(output.policy_logits.flatten(0, 1)).view_as(output.policy_logits)
+        return PolicyValueOutput(logits, logits[..., 0] + 0 * torch.rand(())), state
+
+
+class Counted(nn.Parameter):
+    """A weight that counts its copies."""
+
+    copies = 0
+
+    def __deepcopy__(self, memo: Any) -> Any:
+        Counted.copies += 1
+        return Counted(self.detach().clone())
+
+
+def test_a_network_is_tried_by_one_copy_of_its_weights_and_neither_it_nor_random_numbers_change() -> None:
+    network, Counted.copies = Touched(), 0
+    before = {name: value.clone() for name, value in network.state_dict().items()}
+    random = torch.random.get_rng_state()
+    networks.check(network, spec=VECTOR, output=PolicyValueOutput, new=True)
+    assert torch.equal(torch.random.get_rng_state(), random)
+    assert network.training
+    for name, value in network.state_dict().items():
+        assert torch.equal(value, before[name]), name
+    assert Counted.copies == 1
 
 
 class Unscaled(nn.Module):
@@ -629,6 +733,42 @@ def test_a_network_that_does_not_scale_its_pixels_is_no_mistake(seed: int) -> No
     torch.manual_seed(seed)
     spec = EnvironmentSpec("bytes", (1, 84, 84), "uint8", 2, frame_stack=4)
     networks.check(Unscaled(), spec=spec, output=PolicyValueOutput, new=True)
+
+
+class LaterMade(Unscaled):
+    """Its weights are made at its first call, by torch or by itself."""
+
+    def __init__(self, *, lazy: bool) -> None:
+        super().__init__()
+        self.layers = nn.Sequential(nn.Flatten(2), nn.LazyLinear(2)) if lazy else None
+
+    def forward(self, observation: Any, *others: Any) -> Any:
+        if self.layers is None:
+            self.layers = nn.Sequential(nn.Flatten(2), nn.Linear(observation.shape[-1], 2))
+        logits = self.layers[1](observation)
+        return PolicyValueOutput(logits, logits[..., 0]), ()
+
+
+@pytest.mark.parametrize("lazy", [True, False])
+@pytest.mark.parametrize("new", [True, False])
+def test_weights_that_the_first_call_makes_are_the_networks_own(new: bool, lazy: bool) -> None:
+    network = LaterMade(lazy=lazy)
+    networks.check(network, spec=VECTOR, output=PolicyValueOutput, new=new)
+    assert network.layers[1].weight.shape == (2, 4)
+
+
+def test_what_a_network_has_compiled_is_not_compiled_for_each_of_its_trials() -> None:
+    compiled = []
+
+    def backend(graph: Any, _: Any) -> Any:
+        compiled.append(graph)
+        return graph.forward
+
+    torch._dynamo.reset()
+    network = Unscaled()
+    network.layers = torch.compile(nn.Sequential(nn.Flatten(2), nn.Linear(4, 2)), backend=backend)
+    networks.check(network, spec=VECTOR, output=PolicyValueOutput, new=True)
+    assert len(compiled) == 1
 
 
 class Masked(nn.Module):

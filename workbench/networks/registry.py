@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import copy
+import sys
 import traceback
 from collections.abc import Callable, Sequence
-from contextlib import suppress
+from contextlib import AbstractContextManager, nullcontext, suppress
 from functools import partial
+from itertools import chain, repeat
 from typing import Any
 
 import torch
 from torch import Tensor, nn
+from torch.nn.parameter import is_lazy
 
 from workbench.algorithms.action_masks import FIELDS
 from workbench.algorithms.interface import (
@@ -40,6 +43,7 @@ from workbench.networks.torsos import (
 )
 
 NetworkFactory = Callable[[EnvironmentSpec], nn.Module]
+Fields = dict[str, Tensor]  # of an output, by name
 
 NATURE_SIZE_PX = 84  # what the Nature torso was made for
 _FIRST_STEPS = 4  # of an episode, which are tried with other values from before it
@@ -154,6 +158,12 @@ def check(network: nn.Module, *, spec: EnvironmentSpec, output: type[NetworkOutp
 
     Raises NetworkFailed, which names the mistake and what is right.
     """
+    device = _device(network)
+    with torch.random.fork_rng(devices=[device] if device.type == "cuda" else []):
+        _check(network, spec, output, new)
+
+
+def _check(network: nn.Module, spec: EnvironmentSpec, output: type[NetworkOutput], new: bool) -> None:
     steps, batch = 2, 3
     if not callable(getattr(network, "initial_state", None)):
         raise NetworkFailed(f"{type(network).__name__} has no method initial_state(batch). A network without memory "
@@ -163,19 +173,27 @@ def check(network: nn.Module, *, spec: EnvironmentSpec, output: type[NetworkOutp
     except Exception as error:
         raise NetworkFailed(f"initial_state({batch}) raised {_error_text(error)}") from error
     _check_state(before, batch, "initial_state")
-    device = next((parameter.device for parameter in network.parameters()), torch.device("cpu"))
-    arguments = [argument.to(device) for argument in _dry_run_inputs(spec, steps, batch)]
+    before = initial_state(network, batch)
+    arguments = [argument.to(_device(network)) for argument in _dry_run_inputs(spec, steps, batch)]
+    inputs = [*arguments, *before]
+    versions = [tensor._version for tensor in inputs]
+    statistics = {name: buffer.clone() for name, buffer in network.named_buffers() if not is_lazy(buffer)}
     try:
         with torch.no_grad():
-            returned = network(*arguments, before)
+            returned = network(*arguments, before)  # itself, which may make its weights at the first call
+            for name, buffer in network.named_buffers():
+                if name in statistics and buffer.shape == statistics[name].shape:
+                    buffer.copy_(statistics[name])
     except Exception as error:
         raise NetworkFailed(f"the network raised on {_input_text(spec, steps, batch)}: {_error_text(error)}") from error
     numbers = spec.num_actions if output is QValueOutput else spec.actions.parameters
     _check_returned(returned, before, (steps, batch, numbers), output)
     if new:
-        _check_kept(network, before)
-        _check_acting(network, spec, before)
-        _check_start(network, spec, before)
+        _check_unchanged(inputs, versions)
+        tried = _kept(network, before).eval()  # as it acts: no statistics of a batch
+        with _eager():
+            _check_acting(tried, spec, before)
+            _check_start(tried, spec, before)
 
 
 def initial_state(network: nn.Module, batch: int) -> State:
@@ -183,8 +201,32 @@ def initial_state(network: nn.Module, batch: int) -> State:
     return tuple(part.detach().clone() for part in network.initial_state(batch))  # type: ignore[operator]
 
 
-def _check_kept(network: nn.Module, state: State) -> None:
-    """Raises NetworkFailed for what no checkpoint or no unroll can hold, and for what cannot be copied."""
+def _device(network: nn.Module) -> torch.device:
+    return next((parameter.device for parameter in network.parameters()), torch.device("cpu"))
+
+
+def _fresh(network: nn.Module) -> nn.Module:
+    """A copy of all but the parameters: what a call changes in the network is not there at the next."""
+    return copy.deepcopy(network, {id(parameter): parameter for parameter in network.parameters()})
+
+
+def _eager() -> AbstractContextManager[Any]:
+    """The context in which nothing is compiled: what a network has compiled is compiled anew for each copy."""
+    return torch.compiler.set_stance("force_eager") if "torch._dynamo" in sys.modules else nullcontext()
+
+
+def _check_unchanged(inputs: Sequence[Tensor], versions: Sequence[int]) -> None:
+    """Raises NetworkFailed where the network has changed its inputs, whose memory others read."""
+    names = chain(("observation", "previous_action", "reward", "start"), repeat("state"))
+    for name, tensor, version in zip(names, inputs, versions, strict=False):
+        if tensor._version != version:
+            raise NetworkFailed(f"the network changes {name} in place, as by an operation whose name ends in _. An "
+                                "unroll keeps it as it came, and the loss reads it. Make a new tensor.")
+
+
+def _kept(network: nn.Module, state: State) -> nn.Module:
+    """A copy of the network. Raises NetworkFailed for what no checkpoint or no unroll can hold, and for what cannot be
+    copied."""
     for index, part in enumerate(state):
         if not part.is_floating_point():
             raise NetworkFailed(f"part {index} of the state is {_kind(part)}, and an unroll keeps float32. Keep it as "
@@ -197,7 +239,7 @@ def _check_kept(network: nn.Module, state: State) -> None:
             raise NetworkFailed(f"{name} of the network is {_kind(tensor)}, which no checkpoint can hold. Keep "
                                 "torch.view_as_real(...) of it, and make it complex where the network uses it.")
     try:
-        copy.deepcopy(network)
+        return copy.deepcopy(network)
     except Exception as error:
         raise NetworkFailed(f"{_uncopyable(network)} cannot be copied ({error}). The learner acts with a copy of "
                             "the network, so keep such a thing outside of it.") from error
@@ -222,20 +264,26 @@ def _check_acting(network: nn.Module, spec: EnvironmentSpec, before: State) -> N
     each call asks a copy, so that what a call changes in the network changes no other.
     """
     everything = slice(None)
+    if _device(network).type != "cpu":
+        network = copy.deepcopy(network)
     before = tuple(part.cpu() for part in before)
-    _, action, reward, some_start = _dry_run_inputs(spec, 2, len(before[0]) if before else 3)
+    *_, some_start = _dry_run_inputs(spec, 2, len(before[0]) if before else 3)
     at_first = some_start.clone()
     at_first[1:] = False  # what starts inside is tried by `_check_start`
     generator = torch.Generator().manual_seed(0)
+    reward = torch.randn(some_start.shape, generator=generator)
+    action = _some_actions(spec, some_start.shape, generator)
 
-    def told(start: Tensor, steps: slice, rows: slice, state: State) -> tuple[list[Tensor], State]:
-        inputs = [each[steps, rows].clone() for each in (action, reward, start)]
+    def told(
+        start: Tensor, steps: slice, rows: slice, state: State, asked: nn.Module | None = None
+    ) -> tuple[Fields, State]:
+        previous = torch.where(start.reshape(*start.shape, *[1] * (action.ndim - 2)), 0, action)
+        inputs = [each[steps, rows].clone() for each in (previous, reward, start)]
         seen = {name: value[steps, rows].clone() for name, value in parts.items()}
-        asked = copy.deepcopy(network)
+        asked = _fresh(network) if asked is None else asked
         with torch.no_grad(), torch.autocast("cpu", enabled=False):
             output, after = output_of(asked, seen, *inputs, tuple(part[rows].clone() for part in state))
-        form = inputs[-1].shape
-        return [part.double() for part in output if isinstance(part, Tensor) and part.shape[:2] == form], after
+        return _fields(output, inputs[-1].shape), after
 
     for highest in _HIGHEST:
         parts = {part.name: torch.randn(*some_start.shape, *part.shape, generator=generator)
@@ -243,7 +291,7 @@ def _check_acting(network: nn.Module, spec: EnvironmentSpec, before: State) -> N
                  torch.randint(highest + 1, (*some_start.shape, *part.shape), dtype=torch.uint8, generator=generator)
                  for part in spec.seen}
         with suppress(Exception):
-            network = copy.deepcopy(network).cpu().eval()
+            network = network.cpu()
             whole, again = (told(some_start, everything, everything, before)[0] for _ in range(2))
             break
     else:
@@ -251,23 +299,32 @@ def _check_acting(network: nn.Module, spec: EnvironmentSpec, before: State) -> N
     if not _alike(again, whole):
         return
     steps, rows = (range(size) for size in some_start.shape)
+
+    def walked(asked: nn.Module | None = None) -> Fields:
+        state, outputs = before, []
+        for step in steps:
+            one, state = told(at_first, slice(step, step + 1), everything, state, asked)
+            outputs.append(one)
+        return _joined(outputs, 0)
+
     try:
         together, _ = told(at_first, everything, everything, before)
-        state, walked = before, []
-        for step in steps:
-            outputs, state = told(at_first, slice(step, step + 1), everything, state)
-            walked.append(outputs)
-        step_by_step = _alike([torch.cat(outputs) for outputs in zip(*walked, strict=True)], together, sums=True)
+        step_by_step = _alike(walked(), together, sums=True)
+        keeps_itself = not step_by_step and _alike(walked(_fresh(network)), together, sums=True)
         alone = [told(some_start, everything, slice(row, row + 1), before)[0] for row in rows]
-        row_by_row = _alike([torch.cat(outputs, 1) for outputs in zip(*alone, strict=True)], whole, sums=True)
+        row_by_row = _alike(_joined(alone, 1), whole, sums=True)
     except Exception as error:
         raise NetworkFailed("the network raised on fewer steps or environments than before, and must take one of "
                             f"each: {_error_text(error)}") from error
+    if keeps_itself:
+        raise NetworkFailed("the network keeps its memory in itself, as in an attribute, where its copies that act and "
+                            "train have different ones, and each batch is of other environments. Return it as state.")
     if not step_by_step:
         raise NetworkFailed("the network's results for some steps are not those for one step after another, by which "
                             "actors ask. A step may depend on the state and on the steps up to it: attention over time "
-                            "needs a causal mask, and in the state what it looks back at; and the state that is "
-                            "returned is the one after the last step.")
+                            "needs a causal mask, and in the state what it looks back at; nothing is kept in an "
+                            "attribute from call to call; and the state that is returned is the one after the last "
+                            "step.")
     if not row_by_row:
         raise NetworkFailed("the network's results for an environment depend on the others of its batch, which are "
                             "whoever asks at the same time. Compute each row of axis 1 by itself: no mean, norm or "
@@ -281,20 +338,21 @@ def _check_start(network: nn.Module, spec: EnvironmentSpec, before: State) -> No
     Says nothing of a network that cannot be tried so: one with other outputs for the same inputs, by numbers or counts
     of its own, or one that fails for a state that it has not made.
     """
-    device = next((parameter.device for parameter in network.parameters()), torch.device("cpu"))
+    device = _device(network)
     observation, action, reward, start = (
         each.to(device) for each in _dry_run_inputs(spec, _FIRST_STEPS, len(before[0]) if before else 1))
 
-    def told(at: int, *, reward: Tensor = reward, state: State = before) -> list[Tensor]:
+    def told(at: int, *, reward: Tensor = reward, state: State = before) -> Fields:
         start[:], start[at] = False, True
-        with torch.no_grad(), torch.random.fork_rng(devices=[device] if device.type == "cuda" else []):
-            torch.manual_seed(0)
-            output, _ = network(observation, action, reward, start, tuple(part.clone() for part in state))
-        return [part[at:].double() for part in output if isinstance(part, Tensor) and part.shape[:2] == start.shape]
+        for generator in _generators(device):
+            generator.manual_seed(0)
+        with torch.no_grad():
+            output, _ = asked(observation, action, reward, start, tuple(part.clone() for part in state))
+        return {name: part[at:] for name, part in _fields(output, start.shape).items()}
 
     depends: set[str] = set()
     try:
-        network = copy.deepcopy(network).eval()  # as it acts: no statistics of a batch
+        asked = _fresh(network)
         for at in (0, _FIRST_STEPS // 2):
             reward_before = reward.clone()
             reward_before[: at + 1] = 1
@@ -309,20 +367,53 @@ def _check_start(network: nn.Module, spec: EnvironmentSpec, before: State) -> No
     for name in ("state", "reward"):  # a memory that stays brings the rewards along
         if name in depends:
             raise NetworkFailed(f"the network's first steps of an episode depend on {name}, which is of the episode "
-                                f"before. Where start is set, {name} counts for nothing: put zeros in its place. That "
-                                "changes no weight, so checkpoints fit as before.")
+                                f"before. Where start is set, {name} counts for nothing: put zeros in its place, at "
+                                "every step of an unroll and not only at its first. That changes no weight, so "
+                                "checkpoints fit as before.")
 
 
-def _alike(some: Sequence[Tensor], others: Sequence[Tensor], *, sums: bool = False) -> bool:
-    """Whether they are equal but for rounding; `sums`: those of batches of other sizes, which round otherwise."""
-    return all(torch.allclose(one, other, rtol=1e-4, atol=1e-5 + (1e-4 * _largest(other) if sums else 0.0))
-               for one, other in zip(some, others, strict=True))
+def _generators(device: torch.device) -> list[torch.Generator]:
+    """PyTorch's own generators from which a network on `device` draws."""
+    on_device = [torch.cuda.default_generators[device.index or 0]] if device.type == "cuda" else []
+    return [torch.default_generator, *on_device]
 
 
-def _largest(values: Tensor) -> float:
-    """The largest magnitude, but for those by which logits are masked: sums of as large terms round by as much."""
-    summed = values.abs()[values.abs() < _MASKED]
-    return float(summed.max()) if summed.numel() else 0.0
+def _some_actions(spec: EnvironmentSpec, shape: Sequence[int], generator: torch.Generator) -> Tensor:
+    """Actions of `spec`, [*shape, *action]; of choices any but 0."""
+    form = (*shape, *spec.actions.shape)
+    sizes = torch.tensor(spec.actions.sizes).reshape(spec.actions.shape)
+    choices = 1 + (torch.rand(form, generator=generator) * (sizes - 1)).long()
+    actions = torch.where(sizes > 0, choices.minimum(sizes - 1), torch.randn(form, generator=generator))
+    return actions.to(getattr(torch, spec.actions.dtype))
+
+
+def _fields(output: Any, form: torch.Size) -> Fields:
+    """Those of an output that are of each step of each row, form [T, B]. Raises ValueError where one must be so."""
+    fields = {name: part for name, part in zip(output._fields, output, strict=True) if isinstance(part, Tensor)}
+    for name in fields.keys() & _AXES.keys():
+        if fields[name].shape[:2] != form:
+            raise ValueError(f"{name} has shape {tuple(fields[name].shape)} for {form[0]} steps of {form[1]} rows.")
+    return {name: part.double() for name, part in fields.items() if part.shape[:2] == form}
+
+
+def _joined(some: Sequence[Fields], axis: int) -> Fields:
+    """The fields that all of `some` have, along an axis."""
+    names = set.intersection(*map(set, some))
+    return {name: torch.cat([fields[name] for fields in some], axis) for name in names}
+
+
+def _alike(some: Fields, others: Fields, *, sums: bool = False) -> bool:
+    """Whether the fields that both have are equal but for rounding; `sums`: those of batches of other sizes, which
+    round otherwise."""
+    return all(_near(some[name], others[name], sums=sums) for name in some.keys() & others.keys())
+
+
+def _near(one: Tensor, other: Tensor, *, sums: bool) -> bool:
+    size = other.abs()
+    bound = 1e-5 + 1e-4 * size
+    if sums:  # of as large terms, which round by as much; those by which a column is masked say nothing of others
+        bound += 1e-4 * torch.where(size < _MASKED, size, 0.0).amax((0, 1))
+    return bool(((one == other) | ((one - other).abs() <= bound)).all())
 
 
 def _dry_run_inputs(spec: EnvironmentSpec, steps: int, batch: int) -> list[Tensor]:
