@@ -91,6 +91,7 @@ def check_algorithm(
     Raises:
         AlgorithmFailed: it raised, or broke a rule; the message names that.
         InvalidInput: its configuration is none, or it cannot choose such actions.
+        NetworkFailed: the network cannot be trained by it; the message names what is wrong and what is right.
     """
     if not (isinstance(environment, str) or callable(environment)):
         raise InvalidInput(f"environment={environment!r:.100} must be the name of one, such as 'CartPole-v1', or a "
