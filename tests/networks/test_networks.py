@@ -771,6 +771,30 @@ def test_what_a_network_has_compiled_is_not_compiled_for_each_of_its_trials() ->
     assert len(compiled) == 1
 
 
+class Positions(Unscaled):
+    """Knows five steps."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.layers = nn.Linear(4, 2)
+        self.table = nn.Parameter(torch.zeros(5, 1, 2))
+
+    def forward(self, observation: Any, *_: Any) -> Any:
+        logits = self.layers(observation) + self.table[torch.arange(len(observation))]
+        return PolicyValueOutput(logits, logits[..., 0]), ()
+
+
+def test_a_network_is_tried_on_as_many_steps_as_it_is_trained_on() -> None:
+    for steps in (0, 5):
+        networks.check(Positions(), spec=VECTOR, output=PolicyValueOutput, new=True, trained_steps=steps)
+    with pytest.raises(NetworkFailed, match=r"raised on float32 observations \(6, 1, 4\).*, as many steps as it is"):
+        networks.check(Positions(), spec=VECTOR, output=PolicyValueOutput, new=True, trained_steps=6)
+    networks.check(Positions(), spec=VECTOR, output=PolicyValueOutput, trained_steps=6)
+    wb.check_algorithm("vtrace", network=lambda spec: Positions(), unroll_length=4)
+    with pytest.raises(NetworkFailed, match="as many steps as it is trained on"):
+        wb.check_algorithm("vtrace", network=lambda spec: Positions(), unroll_length=20)
+
+
 class Masked(nn.Module):
     """Remembers two observations, of which those of the episode before are masked: its state has them, no output."""
 

@@ -128,7 +128,8 @@ class Builder:
         ).to(device.torch)
         with device.autocast():
             networks.check(network, spec=self._spec, output=algorithm.heads.output,
-                           new=factory is not None and self._new)
+                           new=factory is not None and self._new,
+                           trained_steps=check_algorithm.trained_steps(algorithm, hyperparameters))
         return Trainer(network, algorithm, device, hyperparameters)
 
     def _check_own(self, own: type[Algorithm], factory: Factory | None) -> None:

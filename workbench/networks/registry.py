@@ -150,20 +150,25 @@ def _from_factory(factory: NetworkFactory, spec: EnvironmentSpec) -> nn.Module:
     return network
 
 
-def check(network: nn.Module, *, spec: EnvironmentSpec, output: type[NetworkOutput], new: bool = False) -> None:
+def check(
+    network: nn.Module, *, spec: EnvironmentSpec, output: type[NetworkOutput], new: bool = False, trained_steps: int = 0
+) -> None:
     """Runs the network on two steps of three rows and compares its results with the class `output`.
 
     Args:
         new: whether no run has trained it: rules that are younger than some runs hold for these alone.
+        trained_steps: that it is given at once where it is trained, if `new`; 0: nobody knows.
 
     Raises NetworkFailed, which names the mistake and what is right.
     """
     device = _device(network)
     with torch.random.fork_rng(devices=[device] if device.type == "cuda" else []):
-        _check(network, spec, output, new)
+        _check(network, spec, output, new, trained_steps)
 
 
-def _check(network: nn.Module, spec: EnvironmentSpec, output: type[NetworkOutput], new: bool) -> None:
+def _check(
+    network: nn.Module, spec: EnvironmentSpec, output: type[NetworkOutput], new: bool, trained_steps: int
+) -> None:
     steps, batch = 2, 3
     if not callable(getattr(network, "initial_state", None)):
         raise NetworkFailed(f"{type(network).__name__} has no method initial_state(batch). A network without memory "
@@ -194,6 +199,7 @@ def _check(network: nn.Module, spec: EnvironmentSpec, output: type[NetworkOutput
         with _eager():
             _check_acting(tried, spec, before)
             _check_start(tried, spec, before)
+            _check_unroll(tried, spec, trained_steps)
 
 
 def initial_state(network: nn.Module, batch: int) -> State:
@@ -221,7 +227,8 @@ def _check_unchanged(inputs: Sequence[Tensor], versions: Sequence[int]) -> None:
     for name, tensor, version in zip(names, inputs, versions, strict=False):
         if tensor._version != version:
             raise NetworkFailed(f"the network changes {name} in place, as by an operation whose name ends in _. An "
-                                "unroll keeps it as it came, and the loss reads it. Make a new tensor.")
+                                "unroll keeps it as it came, and the loss reads it. Make a new tensor, as by "
+                                "torch.where(start, 0, reward).")
 
 
 def _kept(network: nn.Module, state: State) -> nn.Module:
@@ -400,6 +407,19 @@ def _joined(some: Sequence[Fields], axis: int) -> Fields:
     """The fields that all of `some` have, along an axis."""
     names = set.intersection(*map(set, some))
     return {name: torch.cat([fields[name] for fields in some], axis) for name in names}
+
+
+def _check_unroll(network: nn.Module, spec: EnvironmentSpec, steps: int) -> None:
+    """Raises NetworkFailed where the network cannot take as many steps of one environment."""
+    if not steps:
+        return
+    arguments = [argument.to(_device(network)) for argument in _dry_run_inputs(spec, steps, 1)]
+    try:
+        with torch.no_grad():
+            network(*arguments, initial_state(network, 1))
+    except Exception as error:
+        raise NetworkFailed(f"the network raised on {_input_text(spec, steps, 1)}, as many steps as it is trained on: "
+                            f"{_error_text(error)}") from error
 
 
 def _alike(some: Fields, others: Fields, *, sums: bool = False) -> bool:

@@ -21,6 +21,7 @@ from torch import Tensor, nn
 from workbench import algorithms, environments, networks
 from workbench.algorithms import Algorithm, Heads, Loss, Outlook, Roles, collate, inner, returned
 from workbench.algorithms.batch import Batch
+from workbench.algorithms.own_code import is_own
 from workbench.algorithms.rate_factors import RateFactors
 from workbench.algorithms.returned import is_tensor, naming, rule, said_of
 from workbench.config import ALGORITHMS, LearningConfig, ReplayConfig, RunConfig, check_network_maker, settings
@@ -170,7 +171,8 @@ def check(
     algorithm: Algorithm, network: nn.Module, *, spec: EnvironmentSpec, config: Any, new: bool = True
 ) -> Found:
     """Test an algorithm with a network, which are both as new, on the CPU. Raises AlgorithmFailed."""
-    networks.check(network, spec=spec, output=algorithm.heads.output, new=new)
+    networks.check(network, spec=spec, output=algorithm.heads.output, new=new,
+                   trained_steps=trained_steps(algorithm, config))
     behaviour = _behaviour(algorithm)
     fresh = copy.deepcopy(network)
     with naming("prepare(network)"):
@@ -188,6 +190,11 @@ def check(
     loss = _check_loss(algorithm, network, batch, unrolls[0], config, new)
     notes = check_state(algorithm, network, fresh, batch, config, new)
     return Found(tuple(loss.scalars), tuple(notes))
+
+
+def trained_steps(algorithm: Algorithm, config: Any) -> int:
+    """Steps of an unroll that a loss gives its network at once; 0: nobody knows, as where it runs in pieces."""
+    return 0 if is_own(algorithm) or algorithm.heads.recurrent else config.unroll_length + 1
 
 
 def _behaviour(algorithm: Algorithm) -> Mapping[str, Any]:
