@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import closing, contextmanager, nullcontext
+from collections.abc import Callable, Sequence
+from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Unpack
 
@@ -16,11 +16,11 @@ from workbench.config.few_updates import few_updates
 from workbench.config.signatures import with_fields
 from workbench.copies import of_its_copy
 from workbench.environments.adapters.wrapping import Wrapper
-from workbench.errors import InvalidInput, StorageFailed, WorkbenchError, checked_arguments
+from workbench.errors import InvalidInput, RunExists, StorageFailed, checked_arguments
 from workbench.launchers.contract import Launched, Launcher
-from workbench.metrics import MetricsReader, MetricsWriter, check_whole, holds_nothing
-from workbench.rundir import RunDirectory, sealed
-from workbench.rundir.files import make_private, write_atomically
+from workbench.metrics import MetricsReader, check_whole, holds_nothing
+from workbench.rundir import RunDirectory, code_before, sealed
+from workbench.rundir.files import make_private
 from workbench.running import demonstrating, remote, waiting
 from workbench.running.checking import (
     Factory,
@@ -35,7 +35,7 @@ from workbench.running.checking import (
 )
 from workbench.running.choosing import chosen_checkpoint, none_good, say_passed_over
 from workbench.running.connection import Control, lost_checkpoints, stored_status
-from workbench.running.deletion import END_S, trashed_if_refused
+from workbench.running.deletion import trashed_if_refused
 from workbench.running.handle import Run, attach
 from workbench.running.progress import notify
 from workbench.running.starting import (
@@ -48,6 +48,7 @@ from workbench.running.starting import (
     started,
     stem_for,
 )
+from workbench.running.taking_back import take_back_first, taken_back_if_it_fails
 from workbench.tables import counted
 from workbench.wire import certificates
 
@@ -190,17 +191,20 @@ def resume(
         return _resumed_there(attach(name), launcher or address, {**changes}, trust_code=trust_code,
                               wait_s=ready_timeout_s if wait_ready else None, progress=progress)
     check_no_copy(directory)
-    control, place = Control(directory), launchers.by_name(moved_to(directory.config(), launcher, address).launcher)
+    moved_to(directory.config(), launcher, address)  # before anything is waited for
+    control = Control(directory)
     if _lives(control, wait_s=ready_timeout_s):
         if mended:
             raise InvalidInput(f"{mended}: {directory.name} is alive, and its code is replaced while it is stopped. "
                                f"Stop it first: wb.attach({directory.name!r}).stop().")
         return _changed(Run(directory), {**changes})
-    moved = moved_to(directory.config(), launcher, address)
+    take_back_first(control)
+    record, moved = directory.read(), moved_to(directory.config(), launcher, address)
+    place = launchers.by_name(moved.launcher)
     prepare = _checked_to_go_on(
-        directory, place, moved, {**changes}, algorithm=algorithm, address=address, trust_code=trust_code,
+        directory, place, record, moved, {**changes}, algorithm=algorithm, address=address, trust_code=trust_code,
         code=mended_environment(directory, environment, wrappers, trust_code=trust_code) if mended else {})
-    with _as_it_was_if_it_fails(control) if mended else nullcontext():
+    with taken_back_if_it_fails(control):
         return Run(directory, started(
             directory, place, prepare, wait_ready=wait_ready, ready_timeout_s=ready_timeout_s, progress=progress))
 
@@ -210,11 +214,14 @@ def begun_again(directory: RunDirectory, place: Launcher, **changes: Any) -> Lau
 
     Returns None for a live run, which only gets `changes`. Raises what `resume` raises before it waits.
     """
-    if _lives(Control(directory), wait_s=REPLAY_S):
+    control = Control(directory)
+    if _lives(control, wait_s=REPLAY_S):
         _changed(Run(directory), changes)
         return None
+    take_back_first(control, lease_s=0.0)
+    record, config = directory.read(), directory.config()
     prepare = _checked_to_go_on(
-        directory, place, directory.config(), changes, algorithm=None, code={}, address=None, trust_code=False)
+        directory, place, record, config, changes, algorithm=None, code={}, address=None, trust_code=False)
     return begun(directory, place, prepare)
 
 
@@ -227,17 +234,18 @@ def _lives(control: Control, *, wait_s: float) -> bool:
 
 
 def _checked_to_go_on(
-    directory: RunDirectory, place: Launcher, moved: RunConfig, changes: dict[str, Any], *, algorithm: type | None,
-    code: dict[str, bytes], address: str | None, trust_code: bool,
+    directory: RunDirectory, place: Launcher, before: dict[str, Any], moved: RunConfig, changes: dict[str, Any], *,
+    algorithm: type | None, code: dict[str, bytes], address: str | None, trust_code: bool,
 ) -> Callable[[], None]:
     """What prepares the run's directory for another life, once all that may refuse it has been checked.
 
     Args:
+        before: its record, read before its configuration was.
         moved: its configuration, by the launcher and the address where it goes on.
         code: what takes the place of other code than its algorithm's, by file name.
     """
     moved, mended = (moved, {}) if algorithm is None else with_algorithm(moved, algorithm, changes)
-    mended |= code
+    mended = {file: data for file, data in (mended | code).items() if _is_new(directory, file, data)}
     config = with_changes(moved, moved.ending_warm_up(changes, stored_status(directory).updates))
     check_goes_on(directory, config)
     check_has_code(directory, config, but=mended)
@@ -250,6 +258,7 @@ def _checked_to_go_on(
     launchers.checked(place, config)
 
     def prepare() -> None:
+        _check_same(directory, before)
         catch_up(directory, config)
         _check_weights(directory)
         check_parent(directory)
@@ -260,8 +269,8 @@ def _checked_to_go_on(
         certificates.remove(directory)  # whoever made the run's files may have its key
         record = directory.read()
         make_private(directory.code)
-        for file, code in mended.items():
-            write_atomically(directory.code / file, code)
+        if mended:
+            code_before.replace(directory, mended, (MetricsReader(directory.metrics).status() or [None])[0])
             directory.write(mended=record.get("lives", 0) + 1)  # the life that is to say so
         directory.write(
             state="starting", error=None, supervisor_pid=None, config=config.to_json(),
@@ -269,6 +278,21 @@ def _checked_to_go_on(
         )
 
     return prepare
+
+
+def _is_new(directory: RunDirectory, file: str, data: bytes) -> bool:
+    """Whether the run has other code in that file; says it where it has not."""
+    if not (new := code_before.is_new(directory, file, data)):
+        notify(f"{directory.name} has this very {Path(file).stem} already, and goes on with it.")
+    return new
+
+
+def _check_same(directory: RunDirectory, before: dict[str, Any]) -> None:
+    """Raises RunExists if the run has lived, or its code was replaced, since its record was read and checked."""
+    now = directory.read()
+    if code_before.is_kept(directory) or any(now.get(name) != before.get(name) for name in ("lives", "config")):
+        raise RunExists(f"{directory.name} was started by another process meanwhile. wb.attach({directory.name!r}) "
+                        "shows it; call again to go on with it.")
 
 
 def _check_weights(directory: RunDirectory) -> None:
@@ -287,34 +311,6 @@ def _check_history(directory: RunDirectory, config: RunConfig) -> None:
     except StorageFailed as error:
         copied = of_its_copy(config)
         raise StorageFailed(f"{error}{f' Once it is, wb.resume brings the one {copied}.' if copied else ''}") from None
-
-
-@contextmanager
-def _as_it_was_if_it_fails(control: Control) -> Iterator[None]:
-    """Where mended code fails before the run trains, the run is again what it was: its code may be nowhere else."""
-    directory = control.directory
-    record, files = directory.read(), sealed.files_in(directory.code)
-    code = {file: file.read_bytes() for file in files}
-    status = MetricsReader(directory.metrics).status()
-    try:
-        yield
-    except WorkbenchError as error:
-        if directory.read()["state"] != "failed":  # it goes on, or was not started
-            raise
-        waiting.until_ended(control, END_S)
-        for file, content in code.items():
-            if not file.exists() or file.read_bytes() != content:
-                write_atomically(file, content)
-        for file in set(sealed.files_in(directory.code)) - code.keys():
-            file.unlink()
-        directory.write(**{name: record[name] for name in ("config", "state", "error")},
-                        config_before=directory.read()["config"])  # for the next life to say so
-        if status is not None:
-            with closing(MetricsWriter(directory.metrics)) as writer:
-                writer.status(status[0])  # with the reason of its end
-                writer.commit()
-        error.add_note(f"{directory.name} is what it was, with the code and the settings that it had.")
-        raise
 
 
 def _resumed_there(

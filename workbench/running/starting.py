@@ -184,7 +184,7 @@ def started(
     """
     control = Control(directory)
     with ExitStack() as asked:
-        with _start_lock(control, lease_s=lock.LEASE_S):
+        with start_lock(control, lease_s=lock.LEASE_S):
             prepare()
             asked.enter_context(_going_on(directory.name))
             launched = launcher.start(directory)
@@ -200,13 +200,13 @@ def started(
 def begun(directory: RunDirectory, launcher: Launcher, prepare: Callable[[], None]) -> Launched:
     """Start the supervisor, and return at once: it may wait for a place. Raises RunExists, ConnectionLost; the latter
     also for the lock of a lost machine, so that nobody else is kept waiting: try again."""
-    with _start_lock(Control(directory), lease_s=0.0):
+    with start_lock(Control(directory), lease_s=0.0):
         prepare()
         return launcher.start(directory)
 
 
 @contextmanager
-def _start_lock(control: Control, *, lease_s: float) -> Iterator[None]:
+def start_lock(control: Control, *, lease_s: float) -> Iterator[None]:
     """Hold the run's start lock. Raises RunExists where another process starts the run, or has; and see `_was_started`.
     """
     name = control.directory.name

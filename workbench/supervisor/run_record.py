@@ -14,7 +14,7 @@ from typing import Any
 from workbench.errors import RunNotFound, WorkbenchError
 from workbench.metrics import MetricsReader, MetricsWriter, Progress
 from workbench.metrics.status import RunStatus
-from workbench.rundir import RunDirectory
+from workbench.rundir import RunDirectory, code_before
 from workbench.rundir.files import to_append
 
 WAIT_S = 2.0  # for other writers of the metrics; meanwhile the supervisor answers no call
@@ -43,6 +43,7 @@ class RunRecord:
         self._run, self._writer = run, writer
         self._recorded: dict[str, Any] = {}
         self._problems: dict[str, str] = {}  # by file: why it cannot be written now
+        self._has_trained = False
 
     @property
     def warning(self) -> str:
@@ -68,6 +69,13 @@ class RunRecord:
             file.write(f"{time.strftime('%F %T')} {kind}: {message}\n".encode())
         with self._attempt("metrics"):
             self._writer.event(kind, message, progress=progress, data=data)
+
+    def trained(self) -> None:
+        """Note that the run's code has trained: what was there before a mended one is not taken back any more."""
+        if not self._has_trained:
+            with self._attempt("code"):
+                code_before.forget(self._run)
+                self._has_trained = True
 
     def close(self) -> None:
         """Write pending entries, and close."""

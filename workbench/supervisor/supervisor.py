@@ -344,6 +344,7 @@ class Supervisor:
                 self.event("pause", self._paused or "")
             self._tracker.restart_clocks()
         elif phase.state == "training":
+            self._run_record.trained()
             if self.state == "starting":
                 self._tracker.restart_clocks()
             elif self.state == "paused":
@@ -429,6 +430,8 @@ class Supervisor:
             if outcome.state == "stopped" and frames >= self.config.total_frames:
                 outcome = self._at_total()  # while it was being stopped
             self.state, self._outcome = outcome.state, outcome
+            if outcome.state == "finished":
+                self._run_record.trained()
         data = {"error": outcome.error} if outcome.error else {}
         self.event(outcome.state if outcome.state != "stopped" else "stop", outcome.message, **data)
         deadline = time.monotonic() + _OUTCOME_S

@@ -1,0 +1,58 @@
+"""Gives a run back the code that it had, where a mended one has never trained (`rundir.code_before`)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import closing, contextmanager, suppress
+
+from workbench.errors import WorkbenchError
+from workbench.metrics import MetricsWriter
+from workbench.rundir import ENDED, code_before, lock
+from workbench.running import waiting
+from workbench.running.connection import Control
+from workbench.running.deletion import END_S
+from workbench.running.progress import notify
+from workbench.running.starting import start_lock
+
+
+def take_back(control: Control, *, lease_s: float = lock.LEASE_S) -> bool:
+    """Whether the run has its former code, settings and state again, since the mended one has not trained.
+
+    Raises RunExists where the run lives, or another process starts it, ConnectionLost, StorageFailed.
+    """
+    directory = control.directory
+    if not code_before.is_kept(directory):
+        return False
+    with start_lock(control, lease_s=lease_s):
+        if not code_before.is_kept(directory):  # another process was faster
+            return False
+        now, before = directory.read(), code_before.put_back(directory)
+        unsaid = now.get("config_before") or now["config"]  # for the next life to say what changed since
+        directory.write(**before.record, config_before=unsaid)
+        if before.status is not None:
+            with closing(MetricsWriter(directory.metrics)) as writer:
+                writer.status(before.status)  # with the reason of its end
+                writer.commit()
+        code_before.forget(directory)
+    return True
+
+
+def take_back_first(control: Control, *, lease_s: float = lock.LEASE_S) -> None:
+    """The same before another call goes on with the run, which it says: the process that mended the code was killed."""
+    if take_back(control, lease_s=lease_s):
+        notify(f"{control.directory.name} has its former code and settings again: the mended code never trained.")
+
+
+@contextmanager
+def taken_back_if_it_fails(control: Control) -> Iterator[None]:
+    """Where mended code fails before the run trains, or the start breaks off, the run is again what it was."""
+    try:
+        yield
+    except BaseException as error:
+        with suppress(WorkbenchError):  # it goes on; or else the next call takes the code back
+            if code_before.is_kept(control.directory) and control.status().state in ("stopping", *ENDED):
+                waiting.until_ended(control, END_S)
+            if take_back(control):
+                name = control.directory.name
+                error.add_note(f"{name} is what it was, with the code and the settings that it had.")
+        raise
