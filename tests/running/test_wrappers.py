@@ -177,6 +177,8 @@ def test_nothing_of_an_environment_by_name_can_be_mended(home: Path) -> None:
         mended(None, [])
     with pytest.raises(InvalidInput, match="must be a name or something that makes an environment"):
         mended(gymnasium.make("CartPole-v1"), None)
+    with pytest.raises(InvalidInput, match=r"trains in CartPole-v1, which is no class of yours\. Leave environment"):
+        mended(Corridor, None)
     assert mended(None, None) == []
     assert mended(None, [Doubled], wrappers="Doubled") == ["environment.pkl"]
     with pytest.raises(AccessDenied, match="It was not imported"):

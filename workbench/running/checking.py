@@ -105,17 +105,16 @@ def mended_environment(
     anew = "or begin a new run with its weights: wb.launch(..., checkpoint=...)"
     registered = environments.registered_factory(config.environment)
     factory = registered if environment is None else environment
-    if factory is not registered and label_of(environment) != config.environment:
-        raise InvalidInput(f"environment={label_of(environment)}: this run trains in {config.environment}, and goes on "
-                           f"only in a class or function of yours that is called so. Call the mended one so, {anew}.")
+    if factory is not registered and (label := label_of(environment)) != config.environment:
+        how = ("which is no class of yours. Leave environment out (wrappers=[...] replaces its wrappers)"
+               if _goes_by_name(config.environment) else
+               "and goes on only in a class or function of yours that is called so. Call the mended one so")
+        raise InvalidInput(f"environment={label}: this run trains in {config.environment}, {how}, {anew}.")
     if factory is None:
-        try:
-            environments.check_name(config.environment, config.environment_options)
-        except UnknownName:
-            if ":" in config.environment:
-                raise
+        if not _goes_by_name(config.environment):
             raise InvalidInput(f"wrappers: the environment of this run is {config.environment}, of your own. Give it, "
-                               f"too: environment={config.environment}.") from None
+                               f"too: environment={config.environment}.")
+        environments.check_name(config.environment, config.environment_options)
     else:
         environments.check_options(config.environment, config.environment_options, factory)
     wrapped = Wrapped(factory, checked_wrappers(wrappers or ()))
@@ -234,15 +233,20 @@ def check_has_code(
 def _environment_again(config: RunConfig) -> str:
     """The arguments by which a run gets its environment again: by name, its wrappers alone."""
     wrappers = f"wrappers=[{config.wrappers}]"
-    if ":" in config.environment:  # it names a module, which is not imported for this
+    if _goes_by_name(config.environment):
         return wrappers
-    if not config.wrappers:
-        return "environment=YourEnvironment"
+    return f"environment=YourEnvironment, {wrappers}" if config.wrappers else "environment=YourEnvironment"
+
+
+def _goes_by_name(environment: str) -> bool:
+    """Whether a run's environment goes by a name, and not by that of a class or function of its user's."""
+    if not environment.isidentifier():  # such as one that names a module, which is not imported for this
+        return True
     try:
-        environments.check_name(config.environment)
-        return wrappers
+        environments.check_name(environment)
+        return True
     except UnknownName:
-        return f"environment=YourEnvironment, {wrappers}"
+        return False
 
 
 def with_changes(config: RunConfig, changes: dict[str, Any]) -> RunConfig:
