@@ -7,6 +7,7 @@ import stat
 import subprocess
 import sys
 import threading
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,8 @@ from torch import nn
 
 import workbench as wb
 from tests.conftest import SMALL, eventually, processes_of
-from workbench.config import NETWORKS, hardware
+from workbench import rundir
+from workbench.config import NETWORKS, RunConfig, hardware
 from workbench.errors import (
     CheckpointCorrupt,
     EnvironmentFailed,
@@ -80,6 +82,28 @@ def test_wrong_input_is_one_clear_error_and_starts_nothing(
         wb.launch(environment, **given)
     assert len(wb.runs()) == 0
     assert processes_of(home) == []
+
+
+@pytest.mark.parametrize(("given", "error"), [
+    *(({"ready_timeout_s": value}, WrongType) for value in ("x", None, True)), ({"wait_ready": "no"}, WrongType),
+    *(({"ready_timeout_s": value}, OutOfBounds) for value in (float("nan"), -1)), ({"progress": "x"}, WrongType),
+])  # fmt: skip
+def test_a_wrong_way_to_wait_is_refused_before_anything_is_started(
+    home: Path, given: dict[str, Any], error: type[Exception]
+) -> None:
+    rundir.create("ended", {"config": RunConfig.build("CartPole-v1").to_json(), "state": "stopped"})
+    ended = wb.attach("ended")
+    for call in (partial(wb.launch, "CartPole-v1"), partial(wb.resume, "ended"), ended.fork):
+        with pytest.raises(error, match=next(iter(given))):
+            call(**given)
+    assert [(run.name, run.state) for run in wb.runs()] == [("ended", "stopped")]
+
+
+@pytest.mark.parametrize("service", [5, ["wandb"], "", "wandb,mlflow"])
+def test_what_is_not_one_tracker_is_refused(home: Path, service: Any) -> None:
+    rundir.create("ended", {"config": RunConfig.build("CartPole-v1").to_json(), "state": "stopped"})
+    with pytest.raises(InvalidInput, match="is not one tracker. Give one of .*wandb"):
+        wb.attach("ended").track(service)
 
 
 @pytest.mark.parametrize("launcher", ["local", "inline"])

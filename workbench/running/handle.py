@@ -29,7 +29,7 @@ from workbench.running.connection import COMMAND_S, Control, checked, stored_sta
 from workbench.running.fork import forked
 from workbench.running.progress import notify
 from workbench.running.recorded_run import RecordedRun
-from workbench.running.starting import started
+from workbench.running.starting import check_waiting, started
 from workbench.tables import duration, plain
 
 if TYPE_CHECKING:
@@ -279,6 +279,7 @@ class Run(RecordedRun):
             AccessDenied: it needs code that no launch of yours on this machine wrote; nothing was started.
             and, while it starts, the errors of `wb.launch`.
         """
+        check_waiting(wait_ready, ready_timeout_s, progress)
         if launcher is None:
             remote.check_here(self._directory, "a fork would lie here, where its nodes do not see it",
                               "run.fork(launcher='local') starts on this machine.")

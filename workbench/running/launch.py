@@ -43,6 +43,7 @@ from workbench.running.starting import (
     begun,
     catch_up,
     check_no_copy,
+    check_waiting,
     created,
     new_record,
     started,
@@ -108,6 +109,7 @@ def launch(
         WaitTimeout: the run does not train after `ready_timeout_s`; it goes on. Only a supervisor that has not even
             begun, such as one without a node of a cluster, is stopped, after 180 s or `ready_timeout_s`, if longer.
     """
+    check_waiting(wait_ready, ready_timeout_s, progress)
     place = launchers.by_name(launcher)
     device = os.environ.get(DEVICE_VARIABLE, "auto")
     config, code, preset_name = checked_config(
@@ -172,6 +174,7 @@ def resume(
     """
     from workbench.copies.storage import is_url, restored
 
+    check_waiting(wait_ready, ready_timeout_s, progress)
     for kind, value in (("environment", environment), ("wrappers", wrappers)):
         if isinstance(value, str):  # which is no code, and refused as another field is that cannot change
             changes |= {kind: value}

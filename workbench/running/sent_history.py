@@ -11,8 +11,8 @@ from workbench.running.progress import notify
 
 def sent(run: RunDirectory, service: str, *, timeout_s: float | None) -> int:
     """The number of rows that were sent. Raises what `Run.track` raises."""
-    if not service or trackers.named(service) != (service,):
-        raise InvalidInput(f"service={service!r} is not one tracker. Give one of {', '.join(trackers.TRACKERS)}.")
+    if not isinstance(service, str) or trackers.named(service) != (service,):
+        raise InvalidInput(f"service={service!r:.100} is not one tracker. Give one of {', '.join(trackers.TRACKERS)}.")
     trackers.check_installed(service)
     run.check_own()
     answer = worker_process.answer_of("_track", {"run": str(run.path), "tracker": service}, timeout_s=timeout_s,

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from workbench import checkpoints, imports, rundir
-from workbench.config import RunConfig
+from workbench.config import RunConfig, Setting
 from workbench.config.hardware import version
 from workbench.copies import (
     LAST_COPY_S,
@@ -40,9 +40,20 @@ from workbench.running import machine_info, waiting
 from workbench.running.connection import Control, lost_checkpoints, lost_history
 from workbench.running.progress import notify
 
+_WAITING = (
+    Setting("wait_ready", bool, True, ""),
+    Setting("ready_timeout_s", float, 180.0, "", unit="s", low=0, high=31 * 86_400),
+    Setting("progress", bool, None, "", optional=True),
+)
 _PACKAGES = ("rl-workbench", "torch", "gymnasium")  # whose versions run.json has
 _LOOK_AGAIN_S = 0.5  # at a lock of another machine
 _SUPERVISOR_S = 180.0  # to start on a busy machine, with up to 10 s until the processes of a dead one have ended
+
+
+def check_waiting(*given: object) -> None:
+    """Called with the arguments wait_ready, ready_timeout_s and progress. Raises WrongType, OutOfBounds."""
+    for setting, value in zip(_WAITING, given, strict=True):
+        setting.check(value)
 
 
 def new_record(
