@@ -8,16 +8,20 @@ import shutil
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 import workbench as wb
 from tests.conftest import SMALL
 from tests.widgets import recorded
+from workbench import rundir
 from workbench.__main__ import main
+from workbench.config import RunConfig
 from workbench.errors import InvalidInput, RunAlive, RunNotFound, StorageFailed
-from workbench.rundir import lock
-from workbench.running import deletion
+from workbench.rundir import RunDirectory, lock
+from workbench.running import deletion, launch
+from workbench.running.starting import started
 
 
 def files(folder: Path) -> dict[str, bytes]:
@@ -151,17 +155,30 @@ def test_a_live_run_is_refused_and_its_fork_outlives_it(home: Path) -> None:
 
 
 @pytest.mark.full
-def test_a_run_goes_on_without_the_run_whose_weights_it_took_once_it_has_a_checkpoint(home: Path) -> None:
+def test_a_run_begins_and_goes_on_without_the_run_whose_weights_it_took(
+    home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     source = wb.launch("CartPole-v1", name="source", **{**SMALL, "actors": 1})
     source.wait(updates=3, timeout_s=240)
     source.stop()
-    taken = wb.launch("CartPole-v1", name="taken", checkpoint="source", **{**SMALL, "actors": 1})
+
+    def pruned(directory: RunDirectory, *given: Any, **more: Any) -> Any:
+        shutil.rmtree(source.checkpoints[-1].path)
+        return started(directory, *given, **more)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(launch, "started", pruned)
+        taken = wb.launch("CartPole-v1", name="taken", checkpoint="source", **{**SMALL, "actors": 1})
     taken.stop()
     source.delete()
     assert wb.resume("taken").wait(updates=taken.status.updates + 3, timeout_s=240).updates > 0
     taken.stop()
-    shutil.rmtree(taken.directory.checkpoints)
-    taken.directory.checkpoints.mkdir()
+
+
+def test_a_run_of_before_that_has_lost_its_source_says_where_it_may_be(home: Path) -> None:
+    parent = rundir.parent_of(home / "runs" / "source" / "checkpoints" / "000000000012", take="weights")
+    config = RunConfig.build("CartPole-v1").to_json()
+    rundir.create("taken", {"created": 1.0, "config": config, "state": "stopped", "parent": parent})
     with pytest.raises(InvalidInput, match=r"taken starts from the checkpoint .*/source/.*, which is gone. If its run "
                                            r"source was deleted, move it back from .*/trash"):
         wb.resume("taken")

@@ -146,6 +146,11 @@ class RunDirectory(RecordFolder):
         return RunDirectory(self.path / "opponent")
 
     @property
+    def beginning(self) -> Path:
+        """A folder with a copy of the checkpoint whose weights the run starts from, which may be pruned meanwhile."""
+        return self.path / "beginning"
+
+    @property
     def rollouts(self) -> Path:
         return self.path / "rollouts"
 

@@ -31,8 +31,8 @@ _MOST_HOLLOW = 1000  # size by bytes on disk: a terabyte of zeros would take min
 _MAY_BE_HOLLOW = 2**20  # bytes; some file systems keep small files elsewhere than in blocks
 _BLOCK = 512  # bytes, of st_blocks
 _DEEPEST = 100  # level of JSON, so that no later step runs out of its own levels of calls
-_FOLDERS = ("checkpoints", "code", "demonstrations", "endpoints", "logs", "opponent", "rollouts", "tensorboard", "tls",
-            "trackers")
+_FOLDERS = ("beginning", "checkpoints", "code", "demonstrations", "endpoints", "logs", "opponent", "rollouts",
+            "tensorboard", "tls", "trackers")
 _FILES = re.compile(r"lock|rendezvous|stop|token|.+\.(json|jsonl|lock|log|sock|sqlite)")
 
 

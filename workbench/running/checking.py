@@ -173,7 +173,9 @@ def label_of(factory: Any) -> str:
 def check_parent(directory: RunDirectory) -> None:
     """Raises InvalidInput if the weights that the run starts from were deleted."""
     parent = directory.parent()
-    if parent is None or Path(parent["checkpoint"]).exists() or checkpoints.every(directory.checkpoints):
+    if parent is None or Path(parent["checkpoint"]).exists():
+        return
+    if checkpoints.every(directory.checkpoints) or checkpoints.every(directory.beginning):
         return
     run_name = f" {parent['run']}" if parent["run"] else ""
     raise InvalidInput(

@@ -8,7 +8,7 @@ from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Unpack
 
-from workbench import launchers, rundir
+from workbench import checkpoints, launchers, rundir
 from workbench.checkpoints import Checkpoint, newest_good
 from workbench.config import DEFAULT, REPLAY_S, RunConfig, hardware
 from workbench.config.chosen import DEVICE_VARIABLE
@@ -122,10 +122,16 @@ def launch(
     if config.learner_threads > (cores := hardware.cores()) and config.launcher != "ray":
         notify(f"learner_threads={config.learner_threads}: this machine has {counted(cores, 'cores')}, so the threads "
                "will take turns.")
-    parent = None if checkpoint is None else rundir.parent_of(chosen_checkpoint(checkpoint).path, take="weights")
+    source = None if checkpoint is None else chosen_checkpoint(checkpoint)
+    parent = None if source is None else rundir.parent_of(source.path, take="weights")
+
+    def prepare(run: RunDirectory) -> None:
+        keep_demonstrations(run.demonstrations)
+        if source is not None:
+            checkpoints.copy(source, run.beginning, without=[group for group in source.groups if group != "model"])
+
     record = new_record(config, parent=parent, code=code, preset=preset_name)
-    directory = created(name, stem_for(config), record, code, place,
-                        lambda run: keep_demonstrations(run.demonstrations))
+    directory = created(name, stem_for(config), record, code, place, prepare)
     with trashed_if_refused(directory):
         return Run(directory, started(
             directory, place, wait_ready=wait_ready, ready_timeout_s=ready_timeout_s, progress=progress))

@@ -81,7 +81,8 @@ class Restoring:
             return AT_THE_START
         if parent["take"] == "all":
             raise CheckpointCorrupt("the fork's checkpoint is gone; fork again.")
-        return self._load(checkpoints.at(Path(parent["checkpoint"])), weights_only=True)[0]
+        weights = checkpoints.newest(self._run.beginning) or checkpoints.at(Path(parent["checkpoint"]))
+        return self._load(weights, weights_only=True)[0]
 
     def _continue(self, checkpoint: Checkpoint) -> Counters:
         """Continue from the checkpoint, with its replay, and log that."""
