@@ -14,7 +14,7 @@ import workbench as wb
 from tests.conftest import SMALL
 from tests.rewarding import Rewarding
 from workbench import rundir
-from workbench.errors import RunExists, StorageFailed, WorkbenchError
+from workbench.errors import RunExists, RunFailed, StorageFailed, WorkbenchError
 from workbench.metrics import MetricsReader, MetricsWriter
 from workbench.metrics.status import RunStatus
 from workbench.rundir import RunDirectory, code_before, lock
@@ -184,6 +184,16 @@ def test_code_that_the_run_has_already_is_not_called_mended(
     wb.resume("walk", environment=Walk)
     assert "walk has this very environment already, and goes on with it." in capsys.readouterr().out
     assert not run.read().get("mended") and not code_before.is_kept(run)
+
+
+@pytest.mark.parametrize(("error", "said"), [
+    ("EnvironmentFailed", r"a traceback\nMend it, and .*: wb\.resume\('walk', environment=YourEnvironment\)\.$"),
+    ("AlgorithmFailed", "a traceback$"), ("NetworkFailed", "a traceback$"),
+])
+def test_waiting_for_a_run_whose_own_code_failed_says_how_it_goes_on(run: RunDirectory, error: str, said: str) -> None:
+    run.write(state="failed", error={"type": error, "message": "a traceback\n"})
+    with pytest.raises(RunFailed, match=said):
+        wb.attach("walk").wait(progress=False)
 
 
 @pytest.mark.full

@@ -21,6 +21,7 @@ from workbench.errors import (
 from workbench.rundir import RunDirectory, around, sealed
 from workbench.running.choosing import chosen_checkpoint
 from workbench.running.connection import stored_status
+from workbench.running.mending import environment_again, goes_by_name
 from workbench.running.progress import notify
 from workbench.supervisor import stopping_rules
 
@@ -107,11 +108,11 @@ def mended_environment(
     factory = registered if environment is None else environment
     if factory is not registered and (label := label_of(environment)) != config.environment:
         how = ("which is no class of yours. Leave environment out (wrappers=[...] replaces its wrappers)"
-               if _goes_by_name(config.environment) else
+               if goes_by_name(config.environment) else
                "and goes on only in a class or function of yours that is called so. Call the mended one so")
         raise InvalidInput(f"environment={label}: this run trains in {config.environment}, {how}, {anew}.")
     if factory is None:
-        if not _goes_by_name(config.environment):
+        if not goes_by_name(config.environment):
             raise InvalidInput(f"wrappers: the environment of this run is {config.environment}, of your own. Give it, "
                                f"too: environment={config.environment}.")
         environments.check_name(config.environment, config.environment_options)
@@ -222,7 +223,7 @@ def check_has_code(
         if typed.get(kind) and path.name not in but and not sealed.is_whole(path):
             remedy = {
                 "environment": f"{anew} wb.launch(YourEnvironment, checkpoint={name!r})" if forks else
-                               f"Give it again: wb.resume({name!r}, {_environment_again(config)})",
+                               f"Give it again: wb.resume({name!r}, {environment_again(config)})",
                 "network": f"{anew} wb.launch(..., network=your_network, checkpoint={name!r})",
                 "algorithm": f"Give it again: {'run.fork(' if forks else f'wb.resume({name!r}, '}algorithm="
                              f"{config.algorithm})"}[kind]
@@ -230,25 +231,6 @@ def check_has_code(
             copied = f", or take the folder code {kept}" if (kept := of_its_copy(config)) else ""
             raise InvalidInput(f"the {kind} of {name}, {getattr(config, kind)}, is code of its user's own, which "
                                f"{lost}. {remedy}{copied}.")
-
-
-def _environment_again(config: RunConfig) -> str:
-    """The arguments by which a run gets its environment again: by name, its wrappers alone."""
-    wrappers = f"wrappers=[{config.wrappers}]"
-    if _goes_by_name(config.environment):
-        return wrappers
-    return f"environment=YourEnvironment, {wrappers}" if config.wrappers else "environment=YourEnvironment"
-
-
-def _goes_by_name(environment: str) -> bool:
-    """Whether a run's environment goes by a name, and not by that of a class or function of its user's."""
-    if not environment.isidentifier():  # such as one that names a module, which is not imported for this
-        return True
-    try:
-        environments.check_name(environment)
-        return True
-    except UnknownName:
-        return False
 
 
 def with_changes(config: RunConfig, changes: dict[str, Any]) -> RunConfig:

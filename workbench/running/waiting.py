@@ -16,6 +16,7 @@ from workbench.metrics.status import RunStatus
 from workbench.metrics.status_facts import FACTS, exact
 from workbench.rundir import BY_HAND, ENDED, lock
 from workbench.running.connection import Control, resuming
+from workbench.running.mending import going_on_mended
 from workbench.running.progress import ProgressBar, interactive, notify
 from workbench.tables import plain
 
@@ -166,7 +167,8 @@ def _last_status(control: Control, status: RunStatus, targets: dict[str, float])
     """
     if status.state == "failed":
         error = failure(control)
-        raise RunFailed(f"{status.name} failed: {type(error).__name__}: {error}") from error
+        why = f"{status.name} failed: {type(error).__name__}: {error}".rstrip()
+        raise RunFailed(f"{why}\n{going_on_mended(control.directory, error)}".rstrip()) from error
     if status.state == "dead" or targets.keys() - {"seconds"}:
         remedy = (f": {status.reason}" if status.state == "dead"
                   else f". {resuming(control.directory, status.state)}")
