@@ -161,7 +161,8 @@ def resume(
             Checkpoints that a run has lost here are brought from its copy.
         algorithm: the mended class of an algorithm of your own, in place of the one of that name that the run has;
             None: that one. It keeps the run's values, but where the run had an old default and the class has a new
-            one. If it fails before the run trains, the run stays what it was.
+            one. If it never trains, the run stays what it was; had this process ended before, the next resume or fork
+            sees to that.
         environment, wrappers: likewise, the mended class or function that makes its environment, and all of its
             wrappers, called as they were. Observations and actions are what they were, too. Where the environment goes
             by name, as in a module beside the notebook: `wrappers` alone, [] for none.
