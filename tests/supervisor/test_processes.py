@@ -9,11 +9,9 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
-import psutil
 import pytest
 
-from tests.conftest import eventually, gone
-from workbench.supervisor import main
+from tests.conftest import eventually
 from workbench.supervisor.hosts import host, life
 from workbench.supervisor.hosts.life import BackOff, ProcessEnding
 from workbench.supervisor.hosts.local import Child
@@ -120,18 +118,3 @@ def test_the_memory_of_a_runs_processes_has_large_pages_unless_the_user_says_oth
     if "[madvise]" in pages.read_text():  # not those that everybody gets
         monkeypatch.setenv("GLIBC_TUNABLES", "glibc.malloc.hugetlb=0")
         assert large_kb() < 2**13
-
-
-def test_an_orphan_that_does_not_end_is_killed_with_what_it_started() -> None:
-    orphan = subprocess.Popen(["sh", "-c", "sleep 1000 & echo $!; wait"], stdout=subprocess.PIPE, process_group=0)
-    assert orphan.stdout is not None
-    started = psutil.Process(int(orphan.stdout.readline()))
-    main._kill(psutil.Process(orphan.pid))
-    assert orphan.wait() == -signal.SIGKILL
-    eventually(lambda: gone(started))
-
-
-def test_an_orphan_in_the_group_of_another_process_is_killed_alone() -> None:
-    orphan = subprocess.Popen(["sleep", "1000"])
-    main._kill(psutil.Process(orphan.pid))
-    assert orphan.wait() == -signal.SIGKILL

@@ -37,21 +37,13 @@ def _lock(run: RunDirectory) -> int | None:
     descriptor = lock.hold(path, wait_s=lock.ORPHANS_LIVE_S)
     if descriptor is None and not lock.processes(run, "_supervisor"):
         for orphan in lock.processes(run, "_learner", "_actor"):
-            with suppress(psutil.Error, ProcessLookupError):  # it has ended by itself
-                _kill(orphan)
+            with suppress(psutil.Error):  # it has ended by itself
+                orphan.kill()
         descriptor = lock.hold(path, wait_s=1.0)
         if descriptor is None:
             print(lock.of_lost_machine(path), file=sys.stderr, flush=True)
             descriptor = lock.hold(path, wait_s=lock.LEASE_S)
     return descriptor
-
-
-def _kill(orphan: psutil.Process) -> None:
-    """Kill it, with what its environments started where it leads a process group."""
-    if orphan.is_running() and os.getpgid(orphan.pid) == orphan.pid:  # the pid is nobody else's by now
-        os.killpg(orphan.pid, signal.SIGKILL)
-    else:
-        orphan.kill()
 
 
 def _place(run: RunDirectory, lock_descriptor: int) -> Place:
