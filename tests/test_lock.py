@@ -13,12 +13,13 @@ import psutil
 import pytest
 
 import workbench as wb
-from tests.conftest import SMALL, eventually, open_files
+from tests.conftest import SMALL, eventually, gone, open_files, write_files
 from workbench import rundir
 from workbench.config import RunConfig
 from workbench.errors import RunNotFound, StorageFailed
 from workbench.rundir import lock
 from workbench.supervisor import main as supervisor_main
+from workbench.wire import child_group
 
 HOLD = """
 import sys, time
@@ -137,6 +138,8 @@ def test_an_orphan_that_ends_before_it_is_killed_keeps_no_supervisor_from_starti
     killed: list[int] = []
 
     class Orphan:
+        pid = 2**22  # no process has it
+
         def kill(self) -> None:
             os.close(held)
             killed.append(77)
@@ -149,3 +152,34 @@ def test_an_orphan_that_ends_before_it_is_killed_keeps_no_supervisor_from_starti
     descriptor = supervisor_main._lock(run)
     assert descriptor is not None and killed == [77]
     os.close(descriptor)
+
+
+# In place of the workbench: an actor that hangs, so that the end of its supervisor's pipe does not end it.
+HANGS = """
+import subprocess, time
+print(subprocess.Popen(["sleep", "600"]).pid, flush=True)
+time.sleep(600)
+"""
+
+
+def test_what_an_orphan_started_is_killed_with_it(
+    home: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    run = rundir.create("hangs", {"config": RunConfig.build("CartPole-v1").to_json(), "state": "training"})
+    monkeypatch.setattr(lock, "ORPHANS_LIVE_S", 0.1)
+    held = lock.hold(lock.of_supervisor(run), wait_s=0)
+    assert held is not None
+    write_files(tmp_path, {"workbench/__init__.py": "", "workbench/__main__.py": HANGS})
+    command = [sys.executable, "-P", "-m", "workbench", "_actor", str(run.path), "0"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, pass_fds=[held], process_group=0,
+                          env={**os.environ, "PYTHONPATH": str(tmp_path)}) as actor:
+        os.close(held)
+        try:
+            assert actor.stdout is not None
+            started = psutil.Process(int(actor.stdout.readline()))
+            descriptor = supervisor_main._lock(run)
+            assert descriptor is not None
+            os.close(descriptor)
+            eventually(lambda: gone(started), what="the end of what the actor started")
+        finally:
+            child_group.kill(actor.pid)

@@ -44,7 +44,7 @@ if sys.argv[1] == "last words":  # a learner's main thread ends beside the threa
     life.last_words = lambda: time.sleep(600)
 print(subprocess.Popen(["sleep", "600"]).pid, flush=True)
 if sys.argv[1] == "last words":
-    lifeline._orphaned.wait()
+    lifeline.orphaned.wait()
     lifeline.leave(0)
 time.sleep(600)
 """
@@ -53,7 +53,7 @@ time.sleep(600)
 @pytest.mark.parametrize("words", ["none", "last words"])
 @pytest.mark.parametrize("leads", [True, False])
 def test_what_a_child_started_ends_with_it_where_it_leads_a_group(words: str, leads: bool) -> None:
-    """A child that leads none, as one that evaluates in a cell, ends nobody but itself."""
+    """A child that leads none ends nobody but itself."""
     other = subprocess.Popen(["sleep", "600"], process_group=0)
     child = subprocess.Popen([sys.executable, "-c", STARTS, words], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
                              text=True, process_group=0 if leads else other.pid)

@@ -22,6 +22,7 @@ from workbench.supervisor.endings import Outcome
 from workbench.supervisor.hosts.host import Place, ThisMachine
 from workbench.supervisor.service import serve
 from workbench.supervisor.supervisor import Supervisor
+from workbench.wire import child_group
 from workbench.wire.lifeline import Lifeline
 
 _LOOK_S = 2.0  # after the run's folder
@@ -37,7 +38,8 @@ def _lock(run: RunDirectory) -> int | None:
     descriptor = lock.hold(path, wait_s=lock.ORPHANS_LIVE_S)
     if descriptor is None and not lock.processes(run, "_supervisor"):
         for orphan in lock.processes(run, "_learner", "_actor"):
-            with suppress(psutil.Error):  # it has ended by itself
+            child_group.kill(orphan.pid)  # with what its environment started
+            with suppress(psutil.Error):  # it has ended
                 orphan.kill()
         descriptor = lock.hold(path, wait_s=1.0)
         if descriptor is None:

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import json
 import os
-import signal
 import sys
 import threading
 from collections.abc import Callable
@@ -19,6 +18,7 @@ from typing import NoReturn
 
 from workbench.errors import WorkbenchError, record_of
 from workbench.rundir import write_atomically
+from workbench.wire import child_group
 
 PASSING = 5  # exit code for what a later try may find mended: storage that is away, the lock of a machine that is lost
 PEERS_LOST = 4  # exit code of a learner that lost another learner of its group
@@ -26,7 +26,7 @@ FATAL = 3  # exit code of an error that a restart does not mend; the reason is i
 _NICENESS = 5
 _LAST_WORDS_S = 8.0  # DESIGN.md: no orphan after 10 s
 
-_orphaned = threading.Event()  # the parent is gone, which would end what this process started
+orphaned = threading.Event()  # the parent is gone, which would end what this process started
 
 
 class Lifeline:
@@ -55,7 +55,7 @@ class Lifeline:
     def _watch(self) -> None:
         while os.read(self._parent, 4096):
             pass
-        _orphaned.set()
+        orphaned.set()
         with suppress(OSError):  # standard error may be closed, too
             print("the parent process is gone; ending", file=sys.stderr, flush=True)
         if self.last_words is not None:
@@ -68,8 +68,8 @@ class Lifeline:
 
 def _end(code: int) -> NoReturn:
     """End this process; with all that it started where it leads them and its parent, who would do that, is gone."""
-    if _orphaned.is_set() and os.getpgrp() == os.getpid():
-        os.killpg(os.getpid(), signal.SIGKILL)
+    if orphaned.is_set():
+        child_group.kill(os.getpid())
     os._exit(code)
 
 

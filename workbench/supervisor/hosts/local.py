@@ -19,6 +19,7 @@ from pathlib import Path
 from workbench.rundir.files import place_or, tail, to_append
 from workbench.supervisor.hosts.life import Life, ProcessEnding
 from workbench.tables import exit_words
+from workbench.wire import child_group
 from workbench.wire.lifeline import FATAL
 
 _FATAL_GRACE_S = 3.0  # for the end of a child that has written its error
@@ -75,10 +76,9 @@ class Child(Life):
             self._kill_at = min(self._kill_at, time.monotonic() + _FATAL_GRACE_S)
         if time.monotonic() > self._kill_at:
             self.kill()
-        if not _has_ended(self._process.pid):
+        if not child_group.has_ended(self._process.pid):
             return None
-        self.kill()  # the rest of its process group, which no other process can have before the pid is reaped
-        code = self._process.wait()
+        code = child_group.code_of(self._process)
         if self._process.stdin is not None:
             self._process.stdin.close()
         self._process = None
@@ -93,8 +93,7 @@ class Child(Life):
 
     def kill(self) -> None:
         if self._process is not None:
-            with suppress(ProcessLookupError):
-                os.killpg(self._process.pid, signal.SIGKILL)
+            child_group.kill(self._process.pid)
 
     def log_tail(self) -> str:
         return tail(self.log)
@@ -106,8 +105,3 @@ class Child(Life):
         except (OSError, ValueError, KeyError, TypeError):
             return {"type": "RunFailed", "message": f"{self.name} ended with {exit_words(FATAL)} and left no reason"
                                                f"\nIts log ends:\n{self.log_tail() or '(it is empty)'}"}
-
-
-def _has_ended(pid: int) -> bool:
-    """Whether our child has ended. It is not reaped, so that no other process can get its pid and group."""
-    return os.waitid(os.P_PID, pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is not None
