@@ -4,6 +4,10 @@ own."""
 from __future__ import annotations
 
 import json
+import multiprocessing
+import os
+import subprocess
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -11,6 +15,7 @@ from typing import Any
 
 import gymnasium
 import numpy as np
+import psutil
 from torch import nn
 
 from workbench import algorithms, checkpoints, environments, networks
@@ -55,6 +60,34 @@ def checkpoint_in(
         run.checkpoints, frames=1200, requested=True,
         groups={"model": {name: np.asarray(value) for name, value in built.state_dict().items()}},
         meta={"steps": 1, "updates": 1, "time_s": 1.0, "config": config.to_json(), "environment": spec.to_json()})
+
+
+class Starts(gymnasium.Env[Any, Any]):
+    """Starts a program and forks a process, which do not end by themselves, and leaves them; see `started_in`."""
+
+    observation_space = gymnasium.spaces.Box(-1, 1, (2,), np.float32)
+    action_space = gymnasium.spaces.Discrete(2)
+
+    def __init__(self, steps: int = 3) -> None:
+        self.left, self.steps = steps, steps
+        if "STARTED" in os.environ:
+            forked = multiprocessing.get_context("fork").Process(target=time.sleep, args=[600])
+            forked.start()
+            pids = subprocess.Popen(["sleep", "600"]).pid, forked.pid
+            Path(os.environ["STARTED"]).write_text(" ".join(map(str, pids)))
+
+    def reset(self, *, seed: int | None = None, options: Any = None) -> tuple[Any, dict[str, Any]]:
+        self.left = self.steps
+        return np.zeros(2, np.float32), {}
+
+    def step(self, action: Any) -> tuple[Any, float, bool, bool, dict[str, Any]]:
+        self.left -= 1
+        return np.zeros(2, np.float32), 1.0, self.left == 0, False, {}
+
+
+def started_in(file: Path) -> list[psutil.Process]:
+    """Those that a `Starts` has started, to which the variable STARTED names this file."""
+    return [psutil.Process(int(pid)) for pid in file.read_text().split()]
 
 
 def code_of(**factories: Any) -> dict[str, bytes]:

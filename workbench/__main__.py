@@ -23,6 +23,8 @@ _ENTRIES = {  # the function that is called with the words after the entry
     "_onnx": "playing.worker.onnx_export:main",
 }
 _WITH_PARENT = {"_learner", "_track", "_evaluate", "_rollout", "_branch", "_onnx"}  # end with it from the beginning
+# End once their work is done: Python's own shutdown waits for threads and processes that an environment forked.
+_AT_ONCE = {"_learner", "_play", "_evaluate", "_rollout", "_branch"}
 
 
 def _background(entry: str, words: Sequence[str]) -> int:
@@ -33,7 +35,7 @@ def _background(entry: str, words: Sequence[str]) -> int:
     module, _, name = _ENTRIES[entry].partition(":")
     function = getattr(import_module(f"workbench.{module}"), name)
     code = int(function(*words, lifeline=lifeline) if entry == "_learner" else function(*words))
-    if entry in ("_learner", "_play"):
+    if entry in _AT_ONCE:
         leave(code)
     return code
 

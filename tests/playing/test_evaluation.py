@@ -12,7 +12,8 @@ import numpy as np
 import pytest
 
 import workbench as wb
-from tests.played import checkpoint_in
+from tests.conftest import eventually, gone
+from tests.played import Starts, checkpoint_in, started_in
 from tests.widgets import recorded
 from workbench import checkpoints
 from workbench.checkpoints import Checkpoint, folder
@@ -88,7 +89,7 @@ def test_a_checkpoint_that_its_run_prunes_before_it_is_read_gives_way_to_the_nex
 
     def pruned(entry: str, request: dict[str, Any], **more: Any) -> dict[str, Any]:
         asked.append(request["checkpoint"])
-        assert folder._is_held(Path(asked[-1])), "its run may prune it only while nobody is about to read it"
+        assert not folder._is_removed(Path(asked[-1])), "its run may prune it only while nobody is about to read it"
         if len(asked) == 1:
             checkpoints.write(next_one.parent, frames=2400, groups={"model": first.load("model")}, meta=first.meta,
                               requested=True)
@@ -217,3 +218,18 @@ def test_intervals_are_of_games_where_several_agents_play_one() -> None:
     assert team.confidence_interval == pytest.approx(alone.confidence_interval)
     assert team.interval("mean") == pytest.approx(alone.interval("mean"))
     assert few.no_interval == "fewer than 5 games"
+
+
+def test_what_an_environment_started_keeps_nobody_waiting_and_ends_with_it(
+    home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    checkpoint = checkpoint_in(home / "runs", Starts)
+    monkeypatch.setenv("STARTED", str(tmp_path / "started"))
+    assert wb.evaluate(checkpoint, episodes=2, timeout_s=120).returns == (3.0, 3.0)
+    eventually(lambda: all(map(gone, started_in(tmp_path / "started"))), what="the end of what it started")
+
+
+@pytest.mark.parametrize("timeout_s", ["x", math.nan, -1])
+def test_a_time_that_is_none_is_refused_before_anything_is_played(home: Path, timeout_s: Any) -> None:
+    with pytest.raises(OutOfBounds, match="timeout_s"):
+        wb.evaluate(checkpoint_in(home / "runs"), episodes=1, timeout_s=timeout_s)

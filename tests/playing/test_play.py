@@ -19,7 +19,7 @@ import pytest
 
 import workbench as wb
 from tests.conftest import eventually, gone, mounted_disk
-from tests.played import checkpoint_in
+from tests.played import Starts, checkpoint_in, started_in
 from workbench.environments import registry
 from workbench.errors import EnvironmentFailed, InvalidInput, OutOfBounds, ShapeMismatch, StorageFailed, WorkbenchError
 from workbench.playing import store
@@ -356,6 +356,39 @@ def test_a_kernel_that_is_killed_takes_its_game_along_and_the_episode_is_kept(ca
     eventually(lambda: gone(game), what="the end of the game")
     [kept] = [one for one in wb.attach(cartpole.path.parent.parent).rollouts if one.seed == 12]
     assert kept.actions.tolist() == [1]
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("call", ["evaluate({!r}, episodes=1, max_steps=10**9)", "play({!r}).hand_over()"])
+def test_a_kernel_that_is_killed_takes_along_what_an_environment_started(
+    module_home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, call: str
+) -> None:
+    checkpoint, started = checkpoint_in(tmp_path, endless), tmp_path / "started"
+    monkeypatch.setenv("STARTED", str(started))
+    code = f"import sys, workbench as wb\nplayed = wb.{call.format(str(checkpoint.path))}\nsys.stdin.read()"
+    with subprocess.Popen([sys.executable, "-c", code], stdin=subprocess.PIPE) as kernel:
+        try:
+            eventually(started.exists)
+            processes = eventually(lambda: started_in(started))
+        finally:
+            kernel.kill()
+    eventually(lambda: all(map(gone, processes)), what="the end of what it started")
+
+
+def endless() -> Starts:
+    return Starts(steps=10**9)
+
+
+@pytest.mark.full
+def test_a_game_whose_process_is_killed_has_ended_though_its_environment_forked_another(
+    module_home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    checkpoint = checkpoint_in(tmp_path, Starts)
+    monkeypatch.setenv("STARTED", str(tmp_path / "started"))
+    with wb.play(checkpoint) as game:
+        os.kill(game._process.pid, 9)
+        eventually(lambda: not game.alive)
+        assert all(map(gone, started_in(tmp_path / "started")))
 
 
 @pytest.mark.full

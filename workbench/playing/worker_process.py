@@ -6,8 +6,9 @@ import json
 import os
 import subprocess
 import sys
+import tempfile
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, BinaryIO
 
 from workbench import imports, rundir
 from workbench.checkpoints import Checkpoint
@@ -15,6 +16,8 @@ from workbench.config import Setting
 from workbench.errors import InvalidInput, WorkbenchError, by_name
 from workbench.launchers.local import clean_environment
 from workbench.rundir.files import place_or
+from workbench.running.waiting import TIMEOUT
+from workbench.wire import child_group
 
 # Arguments of the calls that play.
 SEED = Setting("seed", int, 0, "", low=0, high=2**31 - 1)
@@ -47,27 +50,34 @@ def answer_of(
 ) -> dict[str, Any]:
     """The answer of `python -m workbench <entry> <request>`, a process that ends with this one.
 
-    Raises the error in its answer, or WorkbenchError without an answer within `timeout_s`.
+    What its environment started ends with it. Raises the error in its answer, WrongType or OutOfBounds for `timeout_s`,
+    or WorkbenchError without an answer within it.
     """
+    timeout_s = TIMEOUT.check(timeout_s)
     command, environment = command_of(entry, request)
     its_end, our_end = os.pipe()  # see wire.lifeline
+    # Files, since a pipe ends only when the last program that an environment started has ended.
+    with tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as errors:
+        try:
+            with imports.meanwhile(f"{what}: under way in a process of its own…"):
+                process = subprocess.Popen(command, env=environment, stdin=its_end, stdout=out, stderr=errors,
+                                           cwd=place_or(rundir.home()), process_group=0)
+                code = child_group.code_of(process, timeout_s=timeout_s)
+        except subprocess.TimeoutExpired:
+            raise WorkbenchError(f"the {what} did not end within {timeout_s:g} s. {remedy}") from None
+        finally:
+            os.close(its_end)
+            os.close(our_end)
+        printed, complaint = (_text(file) for file in (out, errors))
     try:
-        with imports.meanwhile(f"{what}: under way in a process of its own…"):
-            process = subprocess.run(
-                command, env=environment, stdin=its_end, capture_output=True, text=True, timeout=timeout_s,
-                cwd=place_or(rundir.home()),
-            )
-    except subprocess.TimeoutExpired:
-        raise WorkbenchError(f"the {what} did not end within {timeout_s:g} s. {remedy}") from None
-    finally:
-        os.close(its_end)
-        os.close(our_end)
-    try:
-        answer: dict[str, Any] = json.loads(process.stdout.strip().splitlines()[-1])
+        answer: dict[str, Any] = json.loads(printed.strip().splitlines()[-1])
     except (ValueError, IndexError):
-        raise WorkbenchError(
-            f"the {what} ended with exit code {process.returncode} and no result:\n{process.stderr[-4000:]}"
-        ) from None
+        raise WorkbenchError(f"the {what} ended with exit code {code} and no result:\n{complaint[-4000:]}") from None
     if "error" in answer:
         raise by_name(answer["error"]["type"], answer["error"]["message"])
     return answer
+
+
+def _text(file: BinaryIO) -> str:
+    file.seek(0)
+    return file.read().decode(errors="replace")

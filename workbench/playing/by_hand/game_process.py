@@ -1,7 +1,8 @@
 """The other end of `playing.worker.game_server`: starts the process in which a person plays, and talks with it.
 
 A thread reads the messages. It holds this object, not the user's handle, so that dropping the handle ends the process.
-If this process ends in any way, the pipe closes, which ends that one.
+If this process ends in any way, the pipe closes, which ends that one. What its environment started ends with it, for
+which another thread waits: programs that it forked keep the pipe of the messages open.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ from workbench import rundir
 from workbench.errors import WorkbenchError, by_name
 from workbench.playing import worker_process
 from workbench.rundir.files import place_or
+from workbench.wire import child_group
 
 START_S, ANSWER_S, END_S = 180.0, 60.0, 10.0
 _TAIL_BYTES = 4000
@@ -53,6 +55,9 @@ class GameProcess:
         self.header: dict[str, Any] = {}
         self.latest: tuple[dict[str, Any], bytes] = ({}, b"")
         self.listener: Listener = lambda message, picture: None
+        self._reaper = threading.Thread(target=child_group.code_of, args=[self._process], name="workbench-game-end",
+                                        daemon=True)
+        self._reaper.start()
         self._reader = threading.Thread(target=self._read, name="workbench-game", daemon=True)
         self._reader.start()
         try:
@@ -91,14 +96,14 @@ class GameProcess:
 
     def close(self) -> None:
         """End the process, which stores the current episode; kill it if it has not ended within 10 s."""
-        with self._writing, suppress(OSError):
+        with self._writing, suppress(OSError, ValueError):  # it has ended; closed already
             assert self._process.stdin is not None
+            self._process.stdin.write(b'{"do": "end"}\n')
             self._process.stdin.close()
-        try:
-            self._process.wait(END_S)
-        except subprocess.TimeoutExpired:
-            self._process.kill()
-            self._process.wait()
+        self._reaper.join(END_S)
+        if self._reaper.is_alive():
+            child_group.kill(self._process.pid)
+            self._reaper.join()
         if threading.current_thread() is not self._reader:
             self._reader.join(END_S)
 
@@ -120,7 +125,8 @@ class GameProcess:
             while line := self._process.stdout.readline():
                 message = json.loads(line)
                 self._receive(message, self._process.stdout.read(message["size"]))
-        code = self._process.wait()
+        self._reaper.join()
+        code = self._process.returncode
         self._ended = self._ended or WorkbenchError(
             f"the process of the game ended with exit code {code}{self._tail()}" if code
             else "this game has ended. wb.play(...) begins another.")

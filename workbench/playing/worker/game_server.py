@@ -2,7 +2,7 @@
 
 Commands are lines of JSON on standard input: {"do": "step", "id": 3, "action": 1}. The process answers each command
 with an id and reports each step by a line of JSON, followed by the picture's bytes. When standard input closes, since
-the parent has ended in any way, the process stores the current episode and ends.
+the parent has ended in any way, the process stores the current episode and ends, with what its environment started.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from workbench.playing.store import JOURNAL, Journal, RolloutWriter, read_journa
 from workbench.playing.worker.episode import Action, NoPlayer, WorkerEpisode
 from workbench.playing.worker.rollout import Stage, opened, training_environment
 from workbench.policies.player import load_player
-from workbench.wire.lifeline import take_standard_input
+from workbench.wire.lifeline import leave, orphaned, take_standard_input
 
 _LAST_WORDS_S = 8.0  # to store the episode after the parent's end: no orphan may live longer than 10 s
 _FASTEST = 1000.0  # steps per second
@@ -241,9 +241,9 @@ def _serve(game: WorkerGame, commands: queue.SimpleQueue[Command | None], tell: 
     try:
         game.end()
     except WorkbenchError as error:
-        tell({"id": command and command["id"], "error": record_of(error)}, b"")
+        tell({"id": command and command.get("id"), "error": record_of(error)}, b"")
         return 2
-    if command is not None:
+    if command is not None and "id" in command:
         game.say(command["id"])
     return 0
 
@@ -255,11 +255,15 @@ def _send(out: BinaryIO, message: dict[str, Any], picture: bytes) -> None:
 
 def _listen(lines: Iterable[str], commands: queue.SimpleQueue[Command | None]) -> None:
     """Queue the commands in `lines`; after their end, end the process within some seconds at any rate."""
+    command = None
     try:
         for line in lines:
-            commands.put(json.loads(line))
+            command = json.loads(line)
+            commands.put(command)
     finally:  # also after a line that a killed kernel left unfinished
-        last = threading.Timer(_LAST_WORDS_S, os._exit, [0])
+        if command is None or command["do"] != "end":
+            orphaned.set()
+        last = threading.Timer(_LAST_WORDS_S, leave, [0])
         last.daemon = True
         last.start()
         commands.put(None)
