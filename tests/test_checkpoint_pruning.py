@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import errno
+import fcntl
 import os
 import signal
 import subprocess
 import sys
+from contextlib import ExitStack
 from pathlib import Path
+from threading import Event, Thread
 from typing import Any
 
 import numpy as np
@@ -15,6 +18,7 @@ import pytest
 
 from tests.written_checkpoints import GROUPS, WRITES_FOREVER, at, flip, meta, run, save, with_replay
 from workbench import checkpoints
+from workbench.checkpoints import folder
 from workbench.errors import CheckpointCorrupt, StorageFailed, UnknownName
 from workbench.learner.training.concurrent import Concurrent
 from workbench.learner.training.exact_resume import ExactResume
@@ -36,6 +40,58 @@ def test_a_checkpoint_that_a_process_is_to_read_is_not_pruned_before_it_has(tmp_
         assert checkpoints.prune(tmp_path, 1) == [second.path]
         with pytest.raises(ZeroDivisionError), checkpoints.held(second.path):  # one that is gone is no error
             1 / 0  # noqa: B018
+    assert checkpoints.prune(tmp_path, 1) == [first.path]
+
+
+def test_a_checkpoint_that_is_held_while_older_ones_are_removed_stays(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first, second, _ = (save(tmp_path, frames) for frames in (1, 2, 3))
+    remove = folder.remove
+    with ExitStack() as stack:
+        def removed(path: Path) -> None:
+            remove(path)
+            stack.enter_context(checkpoints.held(second.path))
+
+        monkeypatch.setattr(folder, "remove", removed)
+        assert checkpoints.prune(tmp_path, 1) == [first.path]
+        assert second.path.exists()
+
+
+def test_whoever_is_to_hold_a_checkpoint_waits_for_the_run_that_looks_whether_one_does(tmp_path: Path) -> None:
+    first, _ = (save(tmp_path, frames) for frames in (1, 2))
+    holds, done = Event(), Event()
+
+    def hold() -> None:
+        with checkpoints.held(first.path):
+            holds.set()
+            done.wait(60)
+
+    reader = Thread(target=hold, daemon=True)
+    with folder._locked(first.path, fcntl.LOCK_EX | fcntl.LOCK_NB) as is_free:
+        assert is_free
+        reader.start()
+        assert not holds.wait(0.2)
+    assert holds.wait(60)
+    assert checkpoints.prune(tmp_path, 1) == []
+    done.set()
+    reader.join()
+
+
+def test_a_checkpoint_is_held_on_nfs_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It locks a file for one process alone only if that is open for writing."""
+    flock = fcntl.flock
+
+    def of_nfs(descriptor: int, kind: int) -> None:
+        access = fcntl.fcntl(descriptor, fcntl.F_GETFL) & os.O_ACCMODE
+        if access == (os.O_RDONLY if kind & fcntl.LOCK_EX else os.O_WRONLY):
+            raise OSError(errno.EBADF, os.strerror(errno.EBADF))
+        flock(descriptor, kind)
+
+    monkeypatch.setattr(fcntl, "flock", of_nfs)
+    first, _ = (save(tmp_path, frames) for frames in (1, 2))
+    with checkpoints.held(first.path):
+        assert checkpoints.prune(tmp_path, 1) == []
     assert checkpoints.prune(tmp_path, 1) == [first.path]
 
 

@@ -274,10 +274,8 @@ def prune(folder: Path, keep: int) -> list[Path]:
     last_with = {_weights(checkpoint): checkpoint for checkpoint in counted}
     repeated_first = sorted(counted, key=lambda checkpoint: last_with[_weights(checkpoint)] is checkpoint)
     kept = [*repeated_first[-max(1, keep):], best_whole(every_one)]
-    removed = [checkpoint.path for checkpoint in automatic if checkpoint not in kept and not _is_held(checkpoint.path)]
     try:
-        for path in removed:
-            remove(path)
+        removed = [one.path for one in automatic if one not in kept and _is_removed(one.path)]
         _drop_replays(checkpoint for checkpoint in automatic if checkpoint not in counted[-1:])
     except OSError as error:
         raise _cannot_remove(folder, error) from error
@@ -287,25 +285,30 @@ def prune(folder: Path, keep: int) -> list[Path]:
 @contextmanager
 def held(path: Path) -> Iterator[None]:
     """Keeps its run from pruning a checkpoint while the block lasts: a process is starting that is to read it."""
-    with _locked(path, fcntl.LOCK_SH):
+    with _locked(path, fcntl.LOCK_SH):  # waits for a run that prunes now: then it is gone
         yield
 
 
-def _is_held(path: Path) -> bool:
-    with _locked(path, fcntl.LOCK_EX) as is_free:
-        return not is_free
+def _is_removed(path: Path) -> bool:
+    """Remove a checkpoint unless it is held; whether it was removed. Raises OSError."""
+    with _locked(path, fcntl.LOCK_EX | fcntl.LOCK_NB) as is_free:
+        if is_free:
+            remove(path)
+    return is_free
 
 
 @contextmanager
 def _locked(path: Path, kind: int) -> Iterator[bool]:
-    """Holds a lock of a folder; yields False where another process has one. Where there are no locks, nobody has."""
+    """Holds a lock of a checkpoint; yields False where another process has one. Where there are no locks, nobody has.
+    """
     with ExitStack() as stack:
         is_free = True
         with suppress(OSError):  # it is gone, or its storage has no locks
-            descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
+            access = os.O_RDONLY if kind == fcntl.LOCK_SH else os.O_RDWR  # which NFS asks for; a folder has none
+            descriptor = os.open(path / META, access | os.O_NONBLOCK)
             stack.callback(os.close, descriptor)
             try:
-                fcntl.flock(descriptor, kind | fcntl.LOCK_NB)
+                fcntl.flock(descriptor, kind)
             except BlockingIOError:
                 is_free = False
         yield is_free
