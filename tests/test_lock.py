@@ -7,6 +7,7 @@ import fcntl
 import os
 import subprocess
 import sys
+from contextlib import suppress
 from pathlib import Path
 
 import psutil
@@ -19,6 +20,7 @@ from workbench.config import RunConfig
 from workbench.errors import RunNotFound, StorageFailed
 from workbench.rundir import lock
 from workbench.supervisor import main as supervisor_main
+from workbench.supervisor.hosts.host import ThisMachine
 from workbench.wire import child_group
 
 HOLD = """
@@ -183,3 +185,35 @@ def test_what_an_orphan_started_is_killed_with_it(
             eventually(lambda: gone(started), what="the end of what the actor started")
         finally:
             child_group.kill(actor.pid)
+
+
+# An actor that starts a program, and one that is no part of it: a daemon.
+LEAVES = """
+import os, subprocess, sys
+print(subprocess.Popen(["sleep", "600"]).pid, flush=True)
+daemon = "import subprocess; print(subprocess.Popen(['sleep', '600']).pid, flush=True)"
+subprocess.run([sys.executable, "-c", daemon], start_new_session=True)
+"""
+
+
+def test_what_an_actor_started_that_was_killed_with_its_supervisor_ends_when_the_run_goes_on(home: Path) -> None:
+    run, other = (rundir.create(name, {"config": RunConfig.build("CartPole-v1").to_json(), "state": "training"})
+                  for name in ("left", "other"))
+    left: list[psutil.Process] = []
+    for one in (run, other):
+        variables = ThisMachine(one, keep_open=0).actor(0)._environment
+        with subprocess.Popen([sys.executable, "-c", LEAVES], stdout=subprocess.PIPE, process_group=0,
+                              env=variables) as actor:
+            assert actor.stdout is not None
+            left += [psutil.Process(int(actor.stdout.readline())) for _ in range(2)]
+            actor.stdout.close()
+    try:
+        descriptor = supervisor_main._lock(run)
+        assert descriptor is not None
+        os.close(descriptor)
+        eventually(lambda: gone(left[0]), what="the end of what the actor started")
+        assert not any(map(gone, left[1:])), "a daemon, and what is of another run"
+    finally:
+        for process in left:
+            with suppress(psutil.Error):
+                process.kill()

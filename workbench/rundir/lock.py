@@ -26,6 +26,7 @@ LOOK_S = 0.3  # a check whether a run or a sweep is alive holds its lock for an 
 ORPHANS_LIVE_S = 10.0  # children of a dead supervisor, which hold its lock, end themselves within this time
 LAST_MOMENTS_S = 30.0  # a supervisor whose run was deleted ends it within this time
 LEASE_S = 120.0  # NFSv4 keeps the locks of a lost machine for a lease: 90 s on Linux (Documentation/filesystems/nfs)
+OF_RUN = "WORKBENCH_RUN"  # variable of a run's learners and actors, and of what they start: the run's directory
 
 _RETRY_S = 0.05
 _descriptors: dict[Path, int] = {}  # of locks held in `with` blocks of this process
@@ -143,6 +144,27 @@ def processes(run: RunDirectory, *entries: str) -> list[psutil.Process]:
     path = os.path.realpath(run.path)  # a home may be called by another path there, through a link
     return [process for process, entry, directory in _started()
             if entry in entries and os.path.realpath(directory) == path and process.pid != os.getpid()]
+
+
+def left_behind(run: RunDirectory) -> Iterator[psutil.Process]:
+    """Programs of this user, here, that learners and actors of this run started, and that outlived them."""
+    path = os.path.realpath(run.path)
+    for process in psutil.process_iter(["environ"]):
+        directory = (process.info["environ"] or {}).get(OF_RUN)
+        if directory is not None and os.path.realpath(directory) == path and _lost_leader(process.pid):
+            yield process
+
+
+def _lost_leader(pid: int) -> bool:
+    """Whether the leader of its group has ended; False for a daemon, whose group began with a session of its own."""
+    with suppress(ProcessLookupError):  # it has ended itself
+        group = os.getpgid(pid)
+        if group != os.getsid(pid):
+            try:
+                return psutil.Process(group).status() == psutil.STATUS_ZOMBIE
+            except psutil.NoSuchProcess:
+                return True
+    return False
 
 
 def directory_of(process: psutil.Process) -> str:

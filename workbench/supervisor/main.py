@@ -31,8 +31,9 @@ _LOOK_S = 2.0  # after the run's folder
 def _lock(run: RunDirectory) -> int | None:
     """The descriptor of the run's lock; None if the run has another supervisor.
 
-    Orphans of a dead supervisor hold the lock until they end; those that do not end in time are killed. Shared storage
-    keeps the lock of a machine that is lost, for a lease.
+    Orphans of a dead supervisor hold the lock until they end; those that do not end in time are killed, and so is what
+    environments started whose processes were killed. Shared storage keeps the lock of a machine that is lost, for a
+    lease.
     """
     path = lock.of_supervisor(run)
     descriptor = lock.hold(path, wait_s=lock.ORPHANS_LIVE_S)
@@ -45,6 +46,10 @@ def _lock(run: RunDirectory) -> int | None:
         if descriptor is None:
             print(lock.of_lost_machine(path), file=sys.stderr, flush=True)
             descriptor = lock.hold(path, wait_s=lock.LEASE_S)
+    if descriptor is not None:
+        for program in lock.left_behind(run):
+            with suppress(psutil.Error):  # it has ended
+                program.kill()
     return descriptor
 
 
