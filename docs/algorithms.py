@@ -253,7 +253,7 @@ drops nothing and `nn.BatchNorm1d` takes its running statistics: what is trained
 
 The output is a `PolicyValueOutput(policy_logits, value)` of `workbench.algorithms`, in float32: [T, B, N] with
 N = `spec.actions.parameters`, and [T, B]. For R2D2 it is a `QValueOutput(q_values)`. `spec` has `stacked_shape`,
-`observation_dtype`, `num_actions`, `actions` and `frame_stack`. A run tries its network on a few steps before it trains,
+`observation_dtype`, `num_actions`, `actions` and `frame_stack`. A run tries its network on some steps before it trains,
 and says what is wrong; `wb.check_algorithm(..., network=wide)` does so without a run.
 
 A network of your own for SAC returns a `PolicyCriticsOutput` (policy, value, features) and has a method
