@@ -244,17 +244,19 @@ From end to end it is any `nn.Module` with two methods, for T steps of B environ
 
 - `initial_state(batch)` returns a tuple of zeros, each [batch, ...], or `()` without memory.
 - `forward(observation, previous_action, reward, start, state)` returns (output, the state after the last step).
-  `observation` is [T, B, *stacked], or a dict of such by part; `previous_action` [T, B, *action] is 0 where
-  `start` (bool, [T, B]) is set, and `reward` [T, B] is of the episode before: there the network puts zeros in the place
-  of `reward` and `state`, and a new run tries whether it does. It changes no input in place, as `reward.clamp_()` does.
+  `observation` is [T, B, *stacked], or a dict of such by part; images are bytes: `.float() / 255`. `previous_action`
+  [T, B, *action] is 0 where `start` (bool, [T, B]) is set, and `reward` [T, B] is of the episode before: there the
+  network puts zeros in the place of `reward` and `state`, and a new run tries whether it does. It changes no input in
+  place, as `reward.clamp_()` does.
 
 The learner trains it in train mode; acting, evaluations and target networks run it in eval mode, where `nn.Dropout`
 drops nothing and `nn.BatchNorm1d` takes its running statistics: what is trained is not quite the policy that acted.
 
 The output is a `PolicyValueOutput(policy_logits, value)` of `workbench.algorithms`, in float32: [T, B, N] with
 N = `spec.actions.parameters`, and [T, B]. For R2D2 it is a `QValueOutput(q_values)`. `spec` has `stacked_shape`,
-`observation_dtype`, `num_actions`, `actions` and `frame_stack`. A run tries its network on some steps before it trains,
-and says what is wrong; `wb.check_algorithm(..., network=wide)` does so without a run.
+`observation_dtype`, `num_actions`, `actions` and `frame_stack`, and in `seen` the `name`, `shape` and `dtype` of each
+part. A run tries its network on a few steps before it trains, and says what is wrong;
+`wb.check_algorithm(..., network=wide)` does so without a run.
 
 A network of your own for SAC returns a `PolicyCriticsOutput` (policy, value, features) and has a method
 `q_values(features, actions, *, frozen=False)` for twin critics: [2, T, B], or [2, T, B, A] without actions where they

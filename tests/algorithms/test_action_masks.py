@@ -370,7 +370,7 @@ def test_a_network_of_ones_own_whose_output_has_no_names_is_told_what_it_must_re
 
     network = networks.build(None, spec=spec_of(), heads=algorithms.Heads(PolicyValueOutput), seed=0,
                              factory=lambda _: Unnamed())
-    with pytest.raises(NetworkFailed, match="with a workbench.networks.PolicyValueOutput first, not a"):
+    with pytest.raises(NetworkFailed, match="with a workbench.algorithms.PolicyValueOutput first, not a"):
         networks.check(network, spec=spec_of(), output=PolicyValueOutput)
 
 

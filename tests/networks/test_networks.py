@@ -473,7 +473,7 @@ WRONG = [
     (Faulty(state=None), "tuple of tensors .* not a NoneType"),
     (Raising(), r"raised on float32 observations \(2, 3, 4\).*RuntimeError(.|\n)*Traceback(.|\n)*inputs\[0\] @"),
     (Bare(), r"must return \(PolicyValueOutput\(policy_logits, value\), state\), not a float32 tensor"),
-    (Unnamed(), r"workbench.networks.PolicyValueOutput first, not a tuple \(a float32 tensor"),
+    (Unnamed(), r"workbench.algorithms.PolicyValueOutput first, not a tuple \(a float32 tensor"),
     (ActionValues(), r"algorithm needs .*\(PolicyValueOutput\(policy_logits, value\), state\).*not a QValueOutput"),
     (nn.Linear(4, 2), r"Linear has no method initial_state\(batch\)"),
 ]
@@ -483,6 +483,20 @@ WRONG = [
 def test_the_check_says_what_is_wrong_and_what_is_right(network: nn.Module, message: str) -> None:
     with pytest.raises(NetworkFailed, match=message):
         networks.check(network, spec=VECTOR, output=PolicyValueOutput)
+
+
+class Owned(NamedTuple):
+    """An output of a user's own."""
+
+    policy_logits: Tensor
+    extra: Tensor
+
+
+@pytest.mark.parametrize(("output", "named"), [
+    (PolicyCriticsOutput, "a workbench.algorithms.PolicyCriticsOutput"), (Owned, "a Owned")])
+def test_the_check_says_where_an_output_is_found(output: Any, named: str) -> None:
+    with pytest.raises(NetworkFailed, match=f"with {named} first, not a PolicyValueOutput"):
+        networks.check(Faulty(), spec=VECTOR, output=output)
 
 
 class Remembering(nn.Module):
@@ -837,7 +851,7 @@ WRONG_VALUES = [
     (ActionValues(logits=torch.zeros(2, 3)), r"q_values is .*\(2, 3\).*\(2, 3, 2\), \(T, B, actions\)"),
     (ActionValues(logits=torch.full((2, 3, 2), float("inf"))), "q_values is not finite"),
     (Bare(), r"must return \(QValueOutput\(q_values\), state\), not a float32 tensor"),
-    (Faulty(), r"algorithm needs .*\(QValueOutput\(q_values\), state\) with a workbench.networks.QValueOutput first, "
+    (Faulty(), r"algorithm needs .*\(QValueOutput\(q_values\), state\) with a workbench.algorithms.QValueOutput first, "
                r"not a PolicyValueOutput"),
 ]
 

@@ -471,8 +471,9 @@ def _check_returned(
         raise NetworkFailed(f"the network must return {form}, not {_kind(returned)}.")
     output, after = returned
     if not (isinstance(output, tuple) and all(hasattr(output, field) for field in expected._fields)):
+        ours = "workbench.algorithms." if expected.__module__.startswith("workbench.") else ""
         raise NetworkFailed(f"this run's algorithm needs a network that returns {form} with a "
-                            f"workbench.networks.{expected.__name__} first, not {_kind(output)}.")
+                            f"{ours}{expected.__name__} first, not {_kind(output)}.")
     for field, axes in ((field, _AXES[field]) for field in expected._fields if field in _AXES):
         _check_tensor(field, getattr(output, field), shape[: len(axes)], f"({', '.join(axes)})")
     _check_state(after, batch, "the network's call")
