@@ -57,7 +57,7 @@ REMEDIES = {
     "RunFailed": "The message has the traceback of the process that failed; its log is in `logs/` of the run's "
                  "directory. Mend the cause, then `wb.resume(name)`; "
                  "`wb.resume(name, algorithm=YourClass)`, mended under its old name, where the algorithm is yours, and "
-                 "`environment=YourClass`, `wrappers=[...]`, where these are.",
+                 "`network=YourNetwork`, `environment=YourClass`, `wrappers=[...]`, where these are.",
     "WaitTimeout": "The run goes on: wait again, longer, or look at `run.status.hint` for what makes it slow.",
     "HomeNotWritable": "Set `WORKBENCH_HOME` to a folder on a disk with room that you can write.",
     "StorageFailed": "Free space, or mend the disk; a live run tries again by itself. A file of a newer format needs "

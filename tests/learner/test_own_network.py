@@ -10,9 +10,11 @@ from torch import nn
 
 import workbench as wb
 from tests.conftest import SMALL
+from workbench import rundir
 from workbench.algorithms import PolicyValueOutput
 from workbench.algorithms.own_code import own_network
-from workbench.errors import NetworkFailed, RunFailed
+from workbench.config import RunConfig
+from workbench.errors import InvalidInput, NetworkFailed, NotLive, RunFailed, ShapeMismatch
 
 
 class Later(nn.Module):
@@ -62,3 +64,68 @@ def test_an_error_of_what_ships_is_not_blamed_on_it() -> None:
 
     with pytest.raises(RuntimeError, match="shape"), own_network(Right(), ""):
         Right()(torch.zeros(2)).view(3)
+
+
+class Net(nn.Module):
+    """Fails in the fifth update of a run."""
+
+    fails = True
+
+    def __init__(self, spec, units=8):
+        super().__init__()
+        self.body, self.head, self.times = nn.Linear(4, units), nn.Linear(units, spec.num_actions + 1), 0
+
+    def initial_state(self, batch):
+        return ()
+
+    def forward(self, observation, previous_action, reward, start, state):
+        self.times += torch.is_grad_enabled()
+        if self.fails and self.times > 5:
+            raise ArithmeticError("the fifth update")
+        said = self.head(self.body(observation.float()).tanh())
+        return PolicyValueOutput(said[..., :-1], said[..., -1]), state
+
+
+class Mended(Net):
+    fails = False
+
+
+class RaisesAnew(Mended):
+    def forward(self, observation, *others):
+        if observation.shape[0] > 1:
+            raise ArithmeticError("from the first update on")
+        return super().forward(observation, *others)
+
+
+@pytest.mark.full
+def test_a_run_whose_network_failed_goes_on_with_the_mended_one(home: Path) -> None:
+    failed = r"the network raised ArithmeticError in update \d: the fifth update"
+    with pytest.raises((NetworkFailed, RunFailed), match=failed) as raised:
+        wb.launch("CartPole-v1", network=Net, name="net", **SMALL).wait(updates=99, timeout_s=240, progress=False)
+    if isinstance(raised.value, RunFailed):
+        assert "wb.resume('net', network=YourNetwork)" in str(raised.value)
+    kept = wb.attach("net").checkpoints[-1]
+    assert kept.meta["reason"] == "failed" and kept.updates >= 3
+    with pytest.raises(ShapeMismatch, match=r"does not fit this run's network: body\.weight is of shape \[8, 4\] th"):
+        wb.resume("net", network=lambda spec: Mended(spec, units=9), progress=False)
+    with pytest.raises(NetworkFailed, match="from the first update on"):
+        wb.resume("net", network=RaisesAnew, progress=False)
+    assert wb.attach("net").state == "failed", "what it was before"
+    run = wb.resume("net", network=Mended, progress=False)
+    run.wait(updates=kept.updates + 20, timeout_s=240, progress=False)
+    assert "started again, with mended code" in set(run.events["message"])
+    with pytest.raises(InvalidInput, match="network: net is alive.*Stop it first"):
+        wb.resume("net", network=Mended)
+    run.stop()
+    assert len(wb.evaluate(run, episodes=2).returns) == 2
+
+
+def test_a_network_that_ships_is_not_replaced_by_one_of_ones_own(home: Path) -> None:
+    config = RunConfig.build("CartPole-v1", network="mlp").to_json()
+    rundir.create("ships", {"created": 1.0, "config": config, "state": "stopped", "lives": 1})
+    for given, says in ((Net, r"network=Net: this run learns with mlp, .*, network=YourNetwork, checkpoint='ships'\)"),
+                        (nn.Linear(1, 1), r"network=Linear\(...\) is a network that exists already")):
+        with pytest.raises(InvalidInput, match=says):
+            wb.resume("ships", network=given)
+    with pytest.raises(NotLive, match=r"wb\.launch\('CartPole-v1', network='mlp-lstm'\)"):
+        wb.resume("ships", network="mlp-lstm")

@@ -188,10 +188,12 @@ def test_code_that_the_run_has_already_is_not_called_mended(
 
 @pytest.mark.parametrize(("error", "said"), [
     ("EnvironmentFailed", r"a traceback\nMend it, and .*: wb\.resume\('walk', environment=YourEnvironment\)\.$"),
-    ("AlgorithmFailed", "a traceback$"), ("NetworkFailed", "a traceback$"),
+    ("AlgorithmFailed", "a traceback$"),
+    ("NetworkFailed", r"a traceback\nMend it, and .*: wb\.resume\('walk', network=YourNetwork\)\.$"),
 ])
 def test_waiting_for_a_run_whose_own_code_failed_says_how_it_goes_on(run: RunDirectory, error: str, said: str) -> None:
-    run.write(state="failed", error={"type": error, "message": "a traceback\n"})
+    run.write(state="failed", error={"type": error, "message": "a traceback\n"},
+              code={"environment": True, "network": True})
     with pytest.raises(RunFailed, match=said):
         wb.attach("walk").wait(progress=False)
 

@@ -139,8 +139,9 @@ class Builder:
 
     @property
     def _new(self) -> bool:
-        """Whether the run has no checkpoint yet."""
-        return not checkpoints.every(self._run.checkpoints)
+        """Whether the run has no checkpoint yet, or begins with mended code."""
+        record = self._run.read()
+        return record.get("mended") == record.get("lives", 0) or not checkpoints.every(self._run.checkpoints)
 
     def _layout(self, trainer: Trainer) -> UnrollLayout:
         algorithm = trainer.algorithm

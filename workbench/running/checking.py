@@ -92,15 +92,37 @@ def checked_config(
     return config, code, None if used_preset is None else used_preset.name
 
 
-def mended_environment(
+def mended_code(
+    directory: RunDirectory, network: Factory | None, environment: Factory | None, wrappers: Sequence[Wrapper] | None,
+    *, trust_code: bool,
+) -> dict[str, bytes]:
+    """The code of a run's mended network, environment and wrappers, by file name; of none: {}.
+
+    Raises InvalidInput where the run has none of its user's own, or is called otherwise; AccessDenied.
+    """
+    made = {} if network is None else _mended_network(directory, network)
+    if environment is not None or wrappers is not None:
+        made |= _mended_environment(directory, environment, wrappers, trust_code=trust_code)
+    return made
+
+
+def _mended_network(directory: RunDirectory, network: Factory) -> dict[str, bytes]:
+    check_network_maker(network)
+    config, label = directory.config(), label_of(network)
+    if not directory.read().get("code", {}).get("network"):
+        raise InvalidInput(f"network={label}: this run learns with {config.network or 'the network of its algorithm'}, "
+                           "no class or function of yours that a mended one could replace. Begin a new run: "
+                           f"wb.launch(..., network=YourNetwork, checkpoint={directory.name!r}) takes the weights that "
+                           "fit.")
+    _, package = _maker(config.environment, Wrapped(None, ()))
+    say_what_was_edited(network)
+    file = "network.pkl"
+    return {file: sealed.sealed(file, code_by_value.dumps(network, imports=package))}
+
+
+def _mended_environment(
     directory: RunDirectory, environment: Factory | None, wrappers: Sequence[Wrapper] | None, *, trust_code: bool
 ) -> dict[str, bytes]:
-    """The code of a run's mended environment and of its wrappers, by file name; of neither: {}.
-
-    Raises InvalidInput where it is called otherwise than that of the run, or has other wrappers; AccessDenied.
-    """
-    if environment is None and wrappers is None:
-        return {}
     config = directory.config()
     sealed.check_module(directory.code, config.environment, trust_code=trust_code)  # its name is looked up
     anew = "or begin a new run with its weights: wb.launch(..., checkpoint=...)"
@@ -224,7 +246,8 @@ def check_has_code(
             remedy = {
                 "environment": f"{anew} wb.launch(YourEnvironment, checkpoint={name!r})" if forks else
                                f"Give it again: wb.resume({name!r}, {environment_again(config)})",
-                "network": f"{anew} wb.launch(..., network=your_network, checkpoint={name!r})",
+                "network": f"{anew} wb.launch(..., network=your_network, checkpoint={name!r})" if forks else
+                           f"Give it again: wb.resume({name!r}, network=YourNetwork)",
                 "algorithm": f"Give it again: {'run.fork(' if forks else f'wb.resume({name!r}, '}algorithm="
                              f"{config.algorithm})"}[kind]
             lost = f"is torn: {path}" if path.exists() else f"is not in {directory.code} any more"

@@ -28,7 +28,7 @@ from workbench.running.checking import (
     check_has_code,
     check_parent,
     checked_config,
-    mended_environment,
+    mended_code,
     moved_to,
     with_algorithm,
     with_changes,
@@ -143,6 +143,7 @@ def resume(
     name: str | Path | Run,
     *,
     algorithm: type | None = None,
+    network: Factory | None = None,
     environment: Factory | None = None,
     wrappers: Sequence[Wrapper] | None = None,
     launcher: str | None = None,
@@ -163,6 +164,7 @@ def resume(
             None: that one. It keeps the run's values, but where the run had an old default and the class has a new
             one. If it never trains, the run stays what it was; had this process ended before, the next resume or fork
             sees to that.
+        network: likewise, the mended class or function of a network of your own, which the run's weights fit.
         environment, wrappers: likewise, the mended class or function that makes its environment, and all of its
             wrappers, called as they were. Observations and actions are what they were, too. Where the environment goes
             by name, as in a module beside the notebook: `wrappers` alone, [] for none.
@@ -182,10 +184,10 @@ def resume(
     from workbench.copies.storage import is_url, restored
 
     check_waiting(wait_ready, ready_timeout_s, progress)
-    for kind, value in (("environment", environment), ("wrappers", wrappers)):
+    for kind, value in (("network", network), ("environment", environment), ("wrappers", wrappers)):
         if isinstance(value, str):  # which is no code, and refused as another field is that cannot change
             changes |= {kind: value}
-    given = {"algorithm": algorithm, "environment": environment, "wrappers": wrappers}
+    given = {"algorithm": algorithm, "network": network, "environment": environment, "wrappers": wrappers}
     mended = ", ".join(kind for kind, code in given.items() if code is not None and kind not in changes)
     if mended and not wait_ready:
         raise InvalidInput(f"wait_ready=False does not go with {mended}=..., which is taken back if it fails before "
@@ -213,7 +215,7 @@ def resume(
     place = launchers.by_name(moved.launcher)
     prepare = _checked_to_go_on(
         directory, place, record, moved, {**changes}, algorithm=algorithm, address=address, trust_code=trust_code,
-        code=mended_environment(directory, environment, wrappers, trust_code=trust_code) if mended else {})
+        code=mended_code(directory, network, environment, wrappers, trust_code=trust_code) if mended else {})
     with taken_back_if_it_fails(control):
         return Run(directory, started(
             directory, place, prepare, wait_ready=wait_ready, ready_timeout_s=ready_timeout_s, progress=progress))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from workbench import environments
 from workbench.config import RunConfig
-from workbench.errors import AlgorithmFailed, EnvironmentFailed, UnknownName, WorkbenchError
+from workbench.errors import AlgorithmFailed, EnvironmentFailed, NetworkFailed, UnknownName, WorkbenchError
 from workbench.rundir import RunDirectory
 
 
@@ -33,6 +33,8 @@ def going_on_mended(directory: RunDirectory, error: WorkbenchError) -> str:
     config = directory.config()
     if isinstance(error, AlgorithmFailed) and config.own_algorithm:
         arguments = f"algorithm={config.algorithm}"
+    elif isinstance(error, NetworkFailed) and directory.read().get("code", {}).get("network"):
+        arguments = "network=YourNetwork"
     elif isinstance(error, EnvironmentFailed) and directory.read().get("code", {}).get("environment"):
         arguments = environment_again(config)
     else:
