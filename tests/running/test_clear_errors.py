@@ -17,6 +17,7 @@ from tests.widgets import recorded
 from workbench import imports
 from workbench.config import RunConfig
 from workbench.errors import (
+    InvalidInput,
     NoSuchIndex,
     NotLive,
     OutOfBounds,
@@ -77,6 +78,12 @@ def test_arguments_that_do_not_fit_are_named(run: wb.Run, call: Callable[[Any], 
 def test_a_pattern_of_environments_is_a_word() -> None:
     with pytest.raises(WrongType, match=r"pattern=3 must be a word, such as wb\.environments\('mujoco'\)"):
         wb.environments(3)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("service", [5, ["wandb"], ""])
+def test_a_service_to_track_by_is_a_name(run: wb.Run, service: Any) -> None:
+    with pytest.raises(InvalidInput, match="is not one tracker. Give one of"):
+        run.track(service)
 
 
 def test_events_are_shown_whole_also_some_of_them(run: wb.Run) -> None:
