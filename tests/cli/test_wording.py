@@ -24,7 +24,8 @@ WITHOUT_COMMAND = (  # beginnings of calls, and of file names
     "wb.resume(run", "wb.launch('x'1, checkpoint=",
     "wb.setting(", "wb.sweep('CartPole-v1', space=", "run.md", "run.track", "wb.aggregate", "wb.attach('x').track('x')",
     "wb.export_policy(", "wb.fields(", "wb.load_policy", 'wb.resume("1", launcher="ray"', "wb.rollout(run)",
-    "wb.check_environment", "run.best", "wb.resume('x', network=", "wb.launch(YourEnvironment", "wb.launch(..., network=", "wb.resume(URL)",
+    "wb.check_environment", "run.best", "wb.launch(YourEnvironment", "wb.launch(..., network=", "wb.resume(URL)",
+    "wb.resume('x', network=",
 )
 
 
