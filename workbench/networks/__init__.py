@@ -6,8 +6,9 @@ from workbench.algorithms.interface import Network, NetworkOutput, PolicyValueOu
 from workbench.algorithms.popart import PopArtValue
 from workbench.networks.dueling import DuelingNetwork
 from workbench.networks.policy_value import PolicyValueNetwork, Torso
-from workbench.networks.registry import NAMES, NetworkFactory, build, check, default_name, initial_state
+from workbench.networks.registry import NAMES, NetworkFactory, build, default_name
 from workbench.networks.torsos import keep_dense_in
+from workbench.networks.trying import check, initial_state
 
 __all__ = [
     "NAMES",
