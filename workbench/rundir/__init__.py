@@ -270,14 +270,11 @@ class RunDirectory(RecordFolder):
     def listed(cls, parent: Path) -> tuple[list[RunDirectory], dict[RunDirectory, str]]:
         """As of any records; what is left of a run without its record is damaged."""
         whole, damaged = super().listed(parent)
-        left = (cls(path.parent) for path in parent.glob("[!.]*/checkpoints"))
-        return whole, damaged | {run: "it has no run.json" for run in left if run.lost_record}
+        return whole, damaged | {run: "it has no run.json" for path in parent.glob("[!.]*/checkpoints")
+                                 if (run := cls(path.parent)).lost_record}
 
     def write(self, /, **changes: Any) -> dict[str, Any]:
-        """Change fields of run.json atomically. Only one process may write: the supervisor, while it lives.
-
-        Raises StorageFailed if it cannot be written.
-        """
+        """Change fields of run.json atomically: by the supervisor alone, while it lives. Raises StorageFailed."""
         data = {**(self.read() if self.record.exists() else {}), **changes}
         write_record(self.record, data)
         return data
@@ -309,8 +306,7 @@ class RunDirectory(RecordFolder):
                               f"not known here: {error}") from None
 
     def for_its_class(self, config: RunConfig) -> RunConfig:
-        """The configuration of one of its checkpoints, for the class of its own algorithm that the run has now: a later
-        life may have got a mended one."""
+        """A checkpoint's configuration, for the run's present class of its own algorithm, which may be a mended one."""
         now = self.config().own_algorithm if config.own_algorithm else {}
         return config if now == config.own_algorithm or not now else config.with_own(now)
 
