@@ -7,6 +7,7 @@ import fcntl
 import os
 import subprocess
 import sys
+from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 
@@ -18,7 +19,8 @@ from tests.conftest import SMALL, eventually, gone, open_files, write_files
 from workbench import rundir
 from workbench.config import RunConfig
 from workbench.errors import RunNotFound, StorageFailed
-from workbench.rundir import lock
+from workbench.rundir import RunDirectory, lock
+from workbench.running import deletion
 from workbench.supervisor import main as supervisor_main
 from workbench.supervisor.hosts.host import ThisMachine
 from workbench.wire import child_group
@@ -196,7 +198,16 @@ subprocess.run([sys.executable, "-c", daemon], start_new_session=True)
 """
 
 
-def test_what_an_actor_started_that_was_killed_with_its_supervisor_ends_when_the_run_goes_on(home: Path) -> None:
+def goes_on(run: RunDirectory) -> None:
+    descriptor = supervisor_main._lock(run)
+    assert descriptor is not None
+    os.close(descriptor)
+
+
+@pytest.mark.parametrize("next_step", [goes_on, deletion.delete])
+def test_what_an_actor_started_that_was_killed_with_its_supervisor_ends_when_the_run_goes_on_or_is_deleted(
+    home: Path, next_step: Callable[[RunDirectory], object]
+) -> None:
     run, other = (rundir.create(name, {"config": RunConfig.build("CartPole-v1").to_json(), "state": "training"})
                   for name in ("left", "other"))
     left: list[psutil.Process] = []
@@ -208,9 +219,7 @@ def test_what_an_actor_started_that_was_killed_with_its_supervisor_ends_when_the
             left += [psutil.Process(int(actor.stdout.readline())) for _ in range(2)]
             actor.stdout.close()
     try:
-        descriptor = supervisor_main._lock(run)
-        assert descriptor is not None
-        os.close(descriptor)
+        next_step(run)
         eventually(lambda: gone(left[0]), what="the end of what the actor started")
         assert not any(map(gone, left[1:])), "a daemon, and what is of another run"
     finally:

@@ -146,13 +146,15 @@ def processes(run: RunDirectory, *entries: str) -> list[psutil.Process]:
             if entry in entries and os.path.realpath(directory) == path and process.pid != os.getpid()]
 
 
-def left_behind(run: RunDirectory) -> Iterator[psutil.Process]:
-    """Programs of this user, here, that learners and actors of this run started, and that outlived them."""
+def end_left_behind(run: RunDirectory) -> None:
+    """Kill programs of this user, here, that learners and actors of this run started, and that outlived them."""
     path = os.path.realpath(run.path)
-    for process in psutil.process_iter(["environ"]):
-        directory = (process.info["environ"] or {}).get(OF_RUN)
-        if directory is not None and os.path.realpath(directory) == path and _lost_leader(process.pid):
-            yield process
+    for process in psutil.process_iter(["environ", "uids"]):
+        directory, uids = (process.info["environ"] or {}).get(OF_RUN, ""), process.info["uids"]
+        is_its = bool(directory) and os.path.realpath(directory) == path and uids and uids.real == os.getuid()
+        if is_its and _lost_leader(process.pid):
+            with suppress(psutil.Error):  # it has ended
+                process.kill()
 
 
 def _lost_leader(pid: int) -> bool:

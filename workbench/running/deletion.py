@@ -45,6 +45,7 @@ def delete(directory: RunDirectory) -> Path:
                 waiting.until_ended(Control(directory), _LAST_S)
         if not mine or lock.is_held(lock.of_supervisor(directory)):
             raise RunAlive(_refusal(directory))
+        lock.end_left_behind(directory)
         return moved(directory.path, rundir.trash())
 
 

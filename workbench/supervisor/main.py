@@ -47,9 +47,7 @@ def _lock(run: RunDirectory) -> int | None:
             print(lock.of_lost_machine(path), file=sys.stderr, flush=True)
             descriptor = lock.hold(path, wait_s=lock.LEASE_S)
     if descriptor is not None:
-        for program in lock.left_behind(run):
-            with suppress(psutil.Error):  # it has ended
-                program.kill()
+        lock.end_left_behind(run)
     return descriptor
 
 
