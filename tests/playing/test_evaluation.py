@@ -99,7 +99,7 @@ def test_a_checkpoint_that_its_run_prunes_before_it_is_read_gives_way_to_the_nex
     monkeypatch.setattr(worker_process, "answer_of", pruned)
     evaluation = wb.evaluate(home / "runs" / "run", episodes=1)
     assert asked == [str(first.path), str(next_one)] and evaluation.checkpoint_frames == 2400
-    with pytest.raises(CheckpointCorrupt, match="cannot be read"):
+    with pytest.raises(CheckpointCorrupt, match="is gone"):
         wb.evaluate(first, episodes=1)
 
 
