@@ -144,6 +144,9 @@ def test_an_orphan_that_ends_before_it_is_killed_keeps_no_supervisor_from_starti
     class Orphan:
         pid = 2**22  # no process has it
 
+        def is_running(self) -> bool:
+            return True
+
         def kill(self) -> None:
             os.close(held)
             killed.append(77)
@@ -190,6 +193,7 @@ def test_what_an_orphan_started_is_killed_with_it(
 
 
 # An actor that starts a program, and one that is no part of it: a daemon.
+SUPERVISOR = "import subprocess, sys; subprocess.run([sys.executable, '-c', sys.argv[1]], process_group=0)"
 LEAVES = """
 import os, subprocess, sys
 print(subprocess.Popen(["sleep", "600"]).pid, flush=True)
@@ -213,8 +217,8 @@ def test_what_an_actor_started_that_was_killed_with_its_supervisor_ends_when_the
     left: list[psutil.Process] = []
     for one in (run, other):
         variables = ThisMachine(one, keep_open=0).actor(0)._environment
-        with subprocess.Popen([sys.executable, "-c", LEAVES], stdout=subprocess.PIPE, process_group=0,
-                              env=variables) as actor:
+        with subprocess.Popen([sys.executable, "-c", SUPERVISOR, LEAVES], stdout=subprocess.PIPE,
+                              start_new_session=True, env=variables) as actor:
             assert actor.stdout is not None
             left += [psutil.Process(int(actor.stdout.readline())) for _ in range(2)]
             actor.stdout.close()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+import traceback
 from collections.abc import Sequence
 from contextlib import suppress
 from importlib import import_module
@@ -34,7 +35,13 @@ def _background(entry: str, words: Sequence[str]) -> int:
     lifeline = Lifeline() if entry in _WITH_PARENT else None  # before torch is loaded, which may take long
     module, _, name = _ENTRIES[entry].partition(":")
     function = getattr(import_module(f"workbench.{module}"), name)
-    code = int(function(*words, lifeline=lifeline) if entry == "_learner" else function(*words))
+    try:
+        code = int(function(*words, lifeline=lifeline) if entry == "_learner" else function(*words))
+    except Exception:
+        if entry not in _AT_ONCE:
+            raise
+        traceback.print_exc()
+        code = 1
     if entry in _AT_ONCE:
         leave(code)
     return code

@@ -157,8 +157,8 @@ class Checkpoint:
                                     "Move it away, or use an older checkpoint.")
 
     def _unreadable(self, name: str, why: object) -> CheckpointCorrupt:
-        there = os.path.isdir(self.path)
-        return CheckpointCorrupt(f"{self.path / name} cannot be read: {why}. {REMEDY}" if there else gone(self.path))
+        return CheckpointCorrupt(gone(self.path) if is_gone(self.path) else
+                                 f"{self.path / name} cannot be read: {why}. {REMEDY}")
 
     @contextmanager
     def _verified(self, name: str) -> Iterator[BufferedReader]:
@@ -246,6 +246,17 @@ def encoded_meta(meta: dict[str, Any], *, files: dict[str, Any], requested: bool
     return json.dumps({**content, "sha256": digest(content)}, indent=1).encode()
 
 
+def is_gone(path: Path) -> bool:
+    """Whether a checkpoint's folder is not there any more; False where that cannot be told."""
+    try:
+        path.lstat()
+    except FileNotFoundError:
+        return bool(NAME.fullmatch(path.name)) and path.parent.is_dir()
+    except OSError:
+        pass
+    return False
+
+
 def gone(path: Path) -> str:
     """What to say of a checkpoint that is not in its folder any more."""
     return (f"checkpoint {path.name} is gone: there is nothing in {path}. A run keeps its newest keep_checkpoints and "
@@ -264,7 +275,7 @@ def at(path: Path, *, trust_code: bool = False, code: str | Path | None = None) 
     """
     path = Path(path).expanduser().absolute()
     if not os.path.isdir(path):  # False also where it cannot be looked at
-        raise InvalidInput(gone(path) if NAME.fullmatch(path.name) else f"there is no checkpoint in {path}.")
+        raise InvalidInput(gone(path) if is_gone(path) else f"there is no checkpoint in {path}.")
     meta = path / META
     try:
         content = files.decoded(files.content(meta, largest=LARGEST_META))

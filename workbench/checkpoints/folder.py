@@ -36,6 +36,8 @@ from workbench.checkpoints.checkpoint import (
 from workbench.checkpoints.tensorfile import Content
 from workbench.errors import CheckpointCorrupt, InvalidInput, StorageFailed
 
+_PRUNED_S = 10.0  # longest time in which a checkpoint is removed
+_RETRY_S = 0.02
 _writing = threading.Lock()  # held by the one writer of this process: an unfinished folder is then a killed one's
 
 
@@ -285,33 +287,48 @@ def prune(folder: Path, keep: int) -> list[Path]:
 @contextmanager
 def held(path: Path) -> Iterator[None]:
     """Keeps its run from pruning a checkpoint while the block lasts: a process is starting that is to read it."""
-    with _locked(path, fcntl.LOCK_SH):  # waits for a run that prunes now: then it is gone
+    with _locked(path, fcntl.LOCK_SH, wait_s=_PRUNED_S):  # for a run that prunes now: then it is gone
         yield
 
 
 def _is_removed(path: Path) -> bool:
     """Remove a checkpoint unless it is held; whether it was removed. Raises OSError."""
-    with _locked(path, fcntl.LOCK_EX | fcntl.LOCK_NB) as is_free:
+    with _locked(path, fcntl.LOCK_EX) as is_free:
         if is_free:
             remove(path)
     return is_free
 
 
 @contextmanager
-def _locked(path: Path, kind: int) -> Iterator[bool]:
-    """Holds a lock of a checkpoint; yields False where another process has one. Where there are no locks, nobody has.
-    """
+def _locked(path: Path, kind: int, *, wait_s: float = 0.0) -> Iterator[bool]:
+    """Holds a lock of a checkpoint; yields False where another process has one for longer than `wait_s`. Where there
+    are no locks, nobody has."""
     with ExitStack() as stack:
-        is_free = True
-        with suppress(OSError):  # it is gone, or its storage has no locks
-            access = os.O_RDONLY if kind == fcntl.LOCK_SH else os.O_RDWR  # which NFS asks for; a folder has none
-            descriptor = os.open(path / META, access | os.O_NONBLOCK)
+        is_free, deadline = False, time.monotonic() + wait_s
+        try:
+            descriptor = _opened_to_lock(path / META, kind)
             stack.callback(os.close, descriptor)
-            try:
-                fcntl.flock(descriptor, kind)
-            except BlockingIOError:
-                is_free = False
+            while not (is_free := _is_locked(descriptor, kind)) and time.monotonic() < deadline:
+                time.sleep(_RETRY_S)
+        except OSError:  # it is gone, or its storage has no locks
+            is_free = True
         yield is_free
+
+
+def _opened_to_lock(path: Path, kind: int) -> int:
+    with suppress(PermissionError):
+        if kind == fcntl.LOCK_EX:  # NFS asks for a file that may be written, which a folder never may
+            return os.open(path, os.O_RDWR | os.O_NONBLOCK)
+    return os.open(path, os.O_RDONLY | os.O_NONBLOCK)
+
+
+def _is_locked(descriptor: int, kind: int) -> bool:
+    """Whether it is now locked so."""
+    try:
+        fcntl.flock(descriptor, kind | fcntl.LOCK_NB)
+        return True
+    except BlockingIOError:
+        return False
 
 
 def _weights(checkpoint: Checkpoint) -> object:

@@ -57,7 +57,7 @@ def answer_of(
     command, environment = command_of(entry, request)
     its_end, our_end = os.pipe()  # see wire.lifeline
     # Files, since a pipe ends only when the last program that an environment started has ended.
-    with tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as errors:
+    with _in_memory() as out, _in_memory() as errors:
         try:
             with imports.meanwhile(f"{what}: under way in a process of its own…"):
                 process = subprocess.Popen(command, env=environment, stdin=its_end, stdout=out, stderr=errors,
@@ -76,6 +76,11 @@ def answer_of(
     if "error" in answer:
         raise by_name(answer["error"]["type"], answer["error"]["message"])
     return answer
+
+
+def _in_memory() -> BinaryIO:
+    """A file that needs no disk, where the system has such files."""
+    return open(os.memfd_create("output"), "w+b") if hasattr(os, "memfd_create") else tempfile.TemporaryFile()
 
 
 def _text(file: BinaryIO) -> str:

@@ -158,15 +158,19 @@ def end_left_behind(run: RunDirectory) -> None:
 
 
 def _lost_leader(pid: int) -> bool:
-    """Whether the leader of its group has ended; False for a daemon, whose group began with a session of its own."""
+    """Whether the leaders of its group and session have ended, as those of a run; False for a daemon, whose group began
+    with a session of its own, and for what runs in a terminal that the run opened."""
     with suppress(ProcessLookupError):  # it has ended itself
-        group = os.getpgid(pid)
-        if group != os.getsid(pid):
-            try:
-                return psutil.Process(group).status() == psutil.STATUS_ZOMBIE
-            except psutil.NoSuchProcess:
-                return True
+        group, session = os.getpgid(pid), os.getsid(pid)
+        return group != session and _has_ended(group) and _has_ended(session)
     return False
+
+
+def _has_ended(pid: int) -> bool:
+    try:
+        return psutil.Process(pid).status() == psutil.STATUS_ZOMBIE
+    except psutil.NoSuchProcess:
+        return True
 
 
 def directory_of(process: psutil.Process) -> str:

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from workbench import checkpoints, rundir
 from workbench.checkpoints import Checkpoint
-from workbench.checkpoints.checkpoint import META, NAME, gone
+from workbench.checkpoints.checkpoint import META, gone, is_gone
 from workbench.config import REPLAY_S
 from workbench.copies import of_its_copy
 from workbench.errors import InvalidInput
@@ -144,7 +144,7 @@ def _run_of(name: str | Path) -> RunDirectory:
         raise InvalidInput(f"{path} is a network for other programs, and its card, {path.with_suffix('.md').name}, has "
                            "code that acts by it. Give the run, or a folder: wb.export_policy(run, target='policy').")
     if path.is_absolute() and not os.path.exists(path / "run.json"):
-        if NAME.fullmatch(path.name):
+        if is_gone(path):
             raise InvalidInput(gone(path))
         raise InvalidInput(f"there is no checkpoint in {path}. Give a run, its name, or the folder of one of its "
                            "checkpoints, such as run.checkpoints[-1].path.")

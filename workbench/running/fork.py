@@ -86,15 +86,15 @@ def forked(
         if config.imitates:
             demonstration_file.link(run.directory.demonstrations, new.demonstrations)
 
-    return created(name, _stem(run.path.name), record | _course(run, source, alike=alike), code, place, prepare)
+    return created(name, _stem(run.path.name), record | (_course(run, source) if alike else {}), code, place, prepare)
 
 
-def _course(run: Run, source: Checkpoint, *, alike: bool) -> dict[str, Any]:
+def _course(run: Run, source: Checkpoint) -> dict[str, Any]:
     """Where the mean of the fork's ancestors began, and the fork's own, which is its best until it has a better one: a
-    policy that is soon ruined is so before a hundred episodes have ended. `alike`: whether their means compare."""
+    policy that is soon ruined is so before a hundred episodes have ended."""
     status, judged = stored_status(run.directory), checkpoints.standing(source)
     first = run.directory.read().get("first_mean") if status.first_mean is None else status.first_mean
-    if first is None or judged is None or judged.episodes < EPISODES or judged.by != status.judged_by or not alike:
+    if first is None or judged is None or judged.episodes < EPISODES or judged.by != status.judged_by:
         return {"first_mean": first}
     return {"first_mean": first, "best_mean": judged.mean, "best_mean_frames": source.frames}
 

@@ -39,7 +39,8 @@ def _lock(run: RunDirectory) -> int | None:
     descriptor = lock.hold(path, wait_s=lock.ORPHANS_LIVE_S)
     if descriptor is None and not lock.processes(run, "_supervisor"):
         for orphan in lock.processes(run, "_learner", "_actor"):
-            child_group.kill(orphan.pid)  # with what its environment started
+            if orphan.is_running():  # and no other process that has its pid
+                child_group.kill(orphan.pid)  # with what its environment started
             with suppress(psutil.Error):  # it has ended
                 orphan.kill()
         descriptor = lock.hold(path, wait_s=1.0)

@@ -59,6 +59,7 @@ class InlineLauncher(Launcher):
         """Start the run's supervisor and return at once."""
         certificates.remove(run)  # of a life on several machines
         print(f"{run.name} runs inside this process, which loads torch; it ends with it. (launcher='inline')")
+        _running.pop(str(run.path), None)  # so that the newest comes last
         inline_run = _running[str(run.path)] = InlineRun(run)
         inline_run.thread.start()
         _end_with_process()

@@ -202,7 +202,7 @@ class ProcessHost:
                 if not name.startswith("RAY_") or (drives and name.startswith("RAY_AUTH_"))}
         folders = self._task.environment.get("PYTHONPATH", "").split(os.pathsep)
         return {**node, **variables(self._task.threads), **self._task.environment, HOST: host_address(),
-                lock.OF_RUN: str(self._run.path),
+                **({} if drives else {lock.OF_RUN: self._task.run}),
                 "PYTHONPATH": os.pathsep.join(folder for folder in folders if Path(folder).is_dir()),
                 ADDRESS: _cluster()}
 
