@@ -109,7 +109,7 @@ class LeaderCalls(MemberCalls):
         run = self._run
         while True:
             phase = LearnerPhase(self.state, self.reason, bool(run.hold_reason), run.writing_replay,
-                                 tuple(self.floods))
+                                 tuple(self.floods), self.has_trained)
             ready = run.ready.is_set()
             now = {**self._log.episodes.status(), **asdict(run.progress)} if ready else {}
             status = replace(self._log.status, **now).to_json() if ready else {}
@@ -129,7 +129,13 @@ class LeaderCalls(MemberCalls):
         if not run.ready.is_set():
             return "waiting"
         fills = bool(run.parts.experience.filling) and self._streams.connected > 0
-        return "training" if fills or run.parts.trainer.updates > run.first_updates else "waiting"
+        return "training" if fills or self.has_trained else "waiting"
+
+    @property
+    def has_trained(self) -> bool:
+        """Whether it has made an update in this life."""
+        run = self._run
+        return run.ready.is_set() and run.parts.trainer.updates > run.first_updates
 
     @property
     def reason(self) -> str:

@@ -122,6 +122,7 @@ class LearnerPhase(JsonFields):
         held: whether it is paused because a disk is full, and goes on by itself.
         writing_replay: whether it is writing a checkpoint with its replay.
         floods: sentences about strangers at its port.
+        trained: whether it has made an update in this life.
     """
 
     state: str = "waiting"
@@ -129,6 +130,7 @@ class LearnerPhase(JsonFields):
     held: bool = False
     writing_replay: bool = False
     floods: tuple[str, ...] = ()
+    trained: bool = False
 
 
 @dataclass(frozen=True, kw_only=True)

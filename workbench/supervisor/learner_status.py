@@ -100,6 +100,11 @@ class LearnerTracker:
         return status if self.has_status_of(learner) and self.silent_s() <= STALLED_AFTER_S else status.standing_still()
 
     @property
+    def has_trained(self) -> bool:
+        """Whether the run has made an update in this life of the supervisor, as far as is known."""
+        return self.phase.trained or self.progress.updates > self.at_start.updates
+
+    @property
     def known(self) -> LearnerStatus:
         """The last status, or what counts before the first."""
         return self.status or self.at_start

@@ -43,7 +43,7 @@ class RunRecord:
         self._run, self._writer = run, writer
         self._recorded: dict[str, Any] = {}
         self._problems: dict[str, str] = {}  # by file: why it cannot be written now
-        self._has_trained = False
+        self._has_forgotten = False
 
     @property
     def warning(self) -> str:
@@ -70,12 +70,12 @@ class RunRecord:
         with self._attempt("metrics"):
             self._writer.event(kind, message, progress=progress, data=data)
 
-    def trained(self) -> None:
-        """Note that the run's code has trained: what was there before a mended one is not taken back any more."""
-        if not self._has_trained:
+    def forget_code_before(self) -> None:
+        """Drop the code of before a mended one, which has trained and is not taken back any more."""
+        if not self._has_forgotten:
             with self._attempt("code"):
                 code_before.forget(self._run)
-                self._has_trained = True
+                self._has_forgotten = True
 
     def close(self) -> None:
         """Write pending entries, and close."""

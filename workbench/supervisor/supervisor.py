@@ -312,6 +312,8 @@ class Supervisor:
             floods = self._tracker.phase.floods
             alive = {index for index, child in self._group.actors.items() if child.alive}
             self._tracker.note_status(phase, status, alive=alive)
+            if self._tracker.has_trained:
+                self._run_record.forget_code_before()
             for flood in phase.floods:
                 if flood not in floods:
                     self.event("error", flood)
@@ -344,7 +346,6 @@ class Supervisor:
                 self.event("pause", self._paused or "")
             self._tracker.restart_clocks()
         elif phase.state == "training":
-            self._run_record.trained()
             if self.state == "starting":
                 self._tracker.restart_clocks()
             elif self.state == "paused":
@@ -430,8 +431,8 @@ class Supervisor:
             if outcome.state == "stopped" and frames >= self.config.total_frames:
                 outcome = self._at_total()  # while it was being stopped
             self.state, self._outcome = outcome.state, outcome
-            if outcome.state == "finished":
-                self._run_record.trained()
+            if self._tracker.has_trained:
+                self._run_record.forget_code_before()
         data = {"error": outcome.error} if outcome.error else {}
         self.event(outcome.state if outcome.state != "stopped" else "stop", outcome.message, **data)
         deadline = time.monotonic() + _OUTCOME_S
