@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import sqlite3
 from collections.abc import Callable
 from contextlib import ExitStack, closing, nullcontext
 from pathlib import Path
@@ -68,19 +69,34 @@ def in_place_of_a_start(monkeypatch: pytest.MonkeyPatch, then: Callable[[RunDire
     monkeypatch.setattr(launch, "started", started)
 
 
-def test_code_is_what_it_was_after_a_start_that_breaks_off(run: RunDirectory, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_code_is_what_it_was_after_a_start_that_fails(run: RunDirectory, monkeypatch: pytest.MonkeyPatch) -> None:
     before = contents(run)
 
-    def interrupted(directory: RunDirectory) -> None:
+    def fails(directory: RunDirectory) -> None:
         assert contents(directory)["environment.pkl"] != before["environment.pkl"]
-        raise KeyboardInterrupt
+        raise ArithmeticError
 
-    in_place_of_a_start(monkeypatch, interrupted)
-    with pytest.raises(KeyboardInterrupt) as raised:
+    in_place_of_a_start(monkeypatch, fails)
+    with pytest.raises(ArithmeticError) as raised:
         wb.resume("walk", environment=mended())
     assert raised.value.__notes__ == ["walk is what it was, with the code and the settings that it had."]
     assert {**contents(run), "status": {**contents(run)["status"], "actors": []}} == {
         **before, "status": {**before["status"], "actors": []}}
+
+
+def test_a_start_that_is_interrupted_goes_on_with_the_mended_code(
+    run: RunDirectory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def interrupted(directory: RunDirectory) -> None:
+        raise KeyboardInterrupt
+
+    before = contents(run)
+    in_place_of_a_start(monkeypatch, interrupted)
+    with pytest.raises(KeyboardInterrupt) as raised:
+        wb.resume("walk", environment=mended())
+    assert not hasattr(raised.value, "__notes__") and code_before.is_kept(run)
+    assert contents(run)["environment.pkl"] != before["environment.pkl"] and run.read()["state"] == "starting"
+    assert taking_back.take_back(Control(run)) and contents(run)["environment.pkl"] == before["environment.pkl"]
 
 
 def test_a_full_disk_half_way_leaves_the_code_and_says_what_to_do(
@@ -130,6 +146,22 @@ def test_code_that_is_put_back_half_way_is_put_back(run: RunDirectory, monkeypat
     code_before.forget(run)
     assert {path.name: path.read_bytes() for path in run.code.iterdir()} == code
     code_before.forget(run)
+
+
+def test_what_is_kept_and_cannot_be_removed_is_said(run: RunDirectory, monkeypatch: pytest.MonkeyPatch) -> None:
+    def read_only(path: Path, missing_ok: bool = False) -> None:
+        raise OSError(errno.EROFS, "Read-only file system")
+
+    def locked(control: Control) -> bool:
+        raise sqlite3.OperationalError("database is locked")
+
+    code_before.replace(run, {"environment.pkl": b"new"}, None)
+    monkeypatch.setattr(Path, "unlink", read_only)
+    with pytest.raises(StorageFailed, match=r"cannot remove .*kept\.json: Read-only file system\. Make its folder w"):
+        taking_back.take_back(Control(run))
+    monkeypatch.setattr(taking_back, "take_back", locked)
+    with pytest.raises(ArithmeticError), taking_back.taken_back_if_it_fails(Control(run)):
+        raise ArithmeticError
 
 
 def test_nothing_is_taken_back_from_a_run_that_another_process_starts(run: RunDirectory) -> None:

@@ -19,7 +19,7 @@ from workbench.rundir.files import check_unlinked, content, make_private, read_r
 from workbench.rundir.sealed import LARGEST, files_in
 
 _KEPT = "kept.json"
-_FIELDS: dict[str, Any] = {  # of run.json
+_OF_RECORD: dict[str, Any] = {
     "config": {}, "state": "", "error": None, "ended_by": None, "paused": None, "mended": 0}
 
 
@@ -57,7 +57,7 @@ def replace(run: RunDirectory, mended: Mapping[str, bytes], status: Mapping[str,
             write_atomically(folder / file.name, content(file, largest=LARGEST))
         write_record(folder / _KEPT, {
             "files": [file.name for file in files], "status": status and {**status, "actors": []},
-            "record": {name: record.get(name, value) for name, value in _FIELDS.items()}})
+            "record": {name: record.get(name, value) for name, value in _OF_RECORD.items()}})
         for name, code in mended.items():
             write_atomically(run.code / name, code)
     except OSError as error:
@@ -76,7 +76,7 @@ def put_back(run: RunDirectory) -> Before:
     try:
         kept = read_record(folder / _KEPT)
         record = checked_record(kept["record"], folder / _KEPT)
-        before = Before({name: record[name] for name in _FIELDS}, kept["status"])
+        before = Before({name: record[name] for name in _OF_RECORD}, kept["status"])
         files = set(kept["files"])
         for file in files_in(folder):
             os.replace(file, run.code / file.name)
@@ -90,6 +90,10 @@ def put_back(run: RunDirectory) -> Before:
 
 
 def forget(run: RunDirectory) -> None:
-    """Drop what is kept. Raises OSError."""
-    (_folder(run) / _KEPT).unlink(missing_ok=True)
+    """Drop what is kept. Raises StorageFailed."""
+    path = _folder(run) / _KEPT
+    try:
+        path.unlink(missing_ok=True)
+    except OSError as error:
+        raise StorageFailed(f"cannot remove {path}: {error.strerror}. Make its folder writable.") from None
     shutil.rmtree(_folder(run), ignore_errors=True)

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import closing, contextmanager, suppress
 
-from workbench.errors import WorkbenchError
 from workbench.metrics import MetricsWriter
 from workbench.rundir import ENDED, code_before, lock
 from workbench.running import waiting
@@ -45,11 +44,14 @@ def take_back_first(control: Control, *, lease_s: float = lock.LEASE_S) -> None:
 
 @contextmanager
 def taken_back_if_it_fails(control: Control) -> Iterator[None]:
-    """Where mended code fails before the run trains, or the start breaks off, the run is again what it was."""
+    """Where mended code fails before the run trains, the run is again what it was.
+
+    After an interrupt the start goes on, with the mended code.
+    """
     try:
         yield
-    except BaseException as error:
-        with suppress(WorkbenchError):  # it goes on; or else the next call takes the code back
+    except Exception as error:
+        with suppress(Exception):  # it goes on; or else the next call takes the code back, and says what hinders it
             if code_before.is_kept(control.directory) and control.status().state in ("stopping", *ENDED):
                 waiting.until_ended(control, END_S)
             if take_back(control):
