@@ -14,13 +14,14 @@ import pytest
 import workbench as wb
 from tests.conftest import SMALL
 from tests.rewarding import Rewarding
-from workbench import rundir
-from workbench.errors import RunExists, RunFailed, StorageFailed, WorkbenchError
+from workbench import environments, rundir
+from workbench.errors import EnvironmentFailed, RunExists, RunFailed, StorageFailed, WorkbenchError
 from workbench.metrics import MetricsReader, MetricsWriter
 from workbench.metrics.status import RunStatus
 from workbench.rundir import RunDirectory, code_before, lock
 from workbench.running import checking, launch, taking_back, waiting
 from workbench.running.connection import Control
+from workbench.running.mending import going_on_mended
 
 
 class Walk(Rewarding):
@@ -228,6 +229,27 @@ def test_waiting_for_a_run_whose_own_code_failed_says_how_it_goes_on(run: RunDir
               code={"environment": True, "network": True})
     with pytest.raises(RunFailed, match=said):
         wb.attach("walk").wait(progress=False)
+
+
+def test_a_run_that_goes_on_elsewhere_or_that_cannot_be_read_is_not_advised_here(
+    run: RunDirectory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def broken(name: str, options: Any = None) -> None:
+        raise ImportError("a package of environments fails as it is imported")
+
+    error = EnvironmentFailed("a traceback")
+    assert going_on_mended(run, error)
+    for name, value in (("is_copy", True), ("owner", "alice's")):
+        with monkeypatch.context() as patch:
+            patch.setattr(RunDirectory, name, property(lambda _, value=value: value))
+            assert going_on_mended(run, error) == ""
+    run.write(config={**run.config().to_json(), "wrappers": "short"})
+    assert going_on_mended(run, error)
+    with monkeypatch.context() as patch:
+        patch.setattr(environments, "check_name", broken)
+        assert going_on_mended(run, error) == ""
+    run.record.write_text("torn")
+    assert going_on_mended(run, error) == ""
 
 
 @pytest.mark.full

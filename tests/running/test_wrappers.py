@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -13,10 +14,20 @@ import pytest
 import workbench as wb
 from tests.conftest import SMALL, eventually
 from tests.rewarding import Rewarding
-from workbench import rundir
+from workbench import environments, rundir
 from workbench.config import RunConfig
-from workbench.errors import AccessDenied, EnvironmentFailed, InvalidInput, NotLive, RunFailed, UnknownName
+from workbench.environments import registry
+from workbench.errors import (
+    AccessDenied,
+    EnvironmentFailed,
+    InvalidInput,
+    MissingPackage,
+    NotLive,
+    RunFailed,
+    UnknownName,
+)
 from workbench.running import checking
+from workbench.running.mending import going_on_mended, resuming_in_mended
 
 
 def short(env: gymnasium.Env) -> gymnasium.Env:
@@ -185,6 +196,59 @@ def test_nothing_of_an_environment_by_name_can_be_mended(home: Path) -> None:
         mended(None, [Doubled], "strange:Doors-v0", wrappers="Doubled")
     wb.register_environment("Mine/Corridor-v0", Corridor)
     assert mended(Corridor, None, "Mine/Corridor-v0") == ["environment.pkl"]
+    with pytest.raises(InvalidInput, match=r"Register this: wb\.register_environment\('Mine/Corridor-v0', Second\)"):
+        mended(type("Second", (Corridor,), {}), None, "Mine/Corridor-v0")
     for text in ({"environment": "Acrobot-v1"}, {"wrappers": "Doubled"}):
         with pytest.raises(NotLive, match="fixed once a run has started|cannot change|is no live field"):
             wb.resume("run-0", **text)
+
+
+def test_an_environment_that_was_registered_in_another_kernel_is_registered_again(
+    home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for wrappers in ("", "Doubled"):
+        config = RunConfig.build("Mine/Walk-v0", wrappers=wrappers).to_json()
+        rundir.create(f"walk{wrappers}", {
+            "created": 0.0, "config": config, "state": "stopped", "code": {"environment": True}})
+    plain, wrapped = rundir.find("walk"), rundir.find("walkDoubled")
+
+    def mended(run: rundir.RunDirectory, *given: Any) -> list[str]:
+        return list(checking.mended_code(run, None, *given, trust_code=False))
+
+    again = r"a name that you registered\. Register this: wb\.register_environment\('Mine/Walk-v0', Corridor\), and"
+    with pytest.raises(InvalidInput, match=again):
+        mended(plain, Corridor, None)
+    with pytest.raises(InvalidInput, match=again):
+        mended(wrapped, Corridor, [Doubled])
+    with pytest.raises(InvalidInput, match=r"wrappers: .* registered\. Register it again: wb\.register_.*YourEnviro"):
+        mended(wrapped, None, [Doubled])
+    first = "wb.register_environment('Mine/Walk-v0', YourEnvironment), then wb.resume("
+    error = EnvironmentFailed("")
+    said = [f"Mend it, and go on from the newest checkpoint: {first}'walk', environment=YourEnvironment).",
+            f"Mend it, and go on from the newest checkpoint: {first}'walkDoubled', environment=YourEnvironment, "
+            "wrappers=[Doubled])."]
+    assert [going_on_mended(run, error) for run in (plain, wrapped)] == said
+    with pytest.raises(InvalidInput, match=re.escape(f"Give it again: {first}'walk', environment=YourEnvironment).")):
+        checking.check_has_code(plain, plain.config())
+    monkeypatch.setattr(registry, "_factories", {"Mine/Walk-v0": Corridor})
+    assert [going_on_mended(run, error) for run in (plain, wrapped)] == said
+    assert mended(plain, Corridor, None) == mended(wrapped, None, [Doubled]) == ["environment.pkl"]
+
+
+@pytest.mark.parametrize(("environment", "wrappers", "again"), [
+    ("CartPole-v1", "Doubled", "wrappers=[Doubled]"), ("doors:Doors-v0", "", "wrappers=[]"),
+    ("football/academy", "Doubled", "wrappers=[Doubled]"), ("Corridor", "", "environment=YourEnvironment"),
+    ("Corridor", "Doubled", "environment=YourEnvironment, wrappers=[Doubled]"),
+])
+def test_an_environment_is_given_again_as_it_was(
+    home: Path, monkeypatch: pytest.MonkeyPatch, environment: str, wrappers: str, again: str
+) -> None:
+    def not_installed(name: str, options: Any = None) -> None:
+        if name.startswith("football/"):
+            raise MissingPackage(f"{name} needs gfootball.")
+        registry.check_name(name, options)
+
+    monkeypatch.setattr(environments, "check_name", not_installed)
+    config = RunConfig.build(environment, wrappers=wrappers).to_json()
+    run = rundir.create("walk", {"config": config, "state": "stopped", "code": {"environment": True}})
+    assert resuming_in_mended(run) == f"wb.resume('walk', {again})"

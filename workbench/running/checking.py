@@ -21,7 +21,7 @@ from workbench.errors import (
 from workbench.rundir import RunDirectory, around, sealed
 from workbench.running.choosing import chosen_checkpoint
 from workbench.running.connection import stored_status
-from workbench.running.mending import environment_again, goes_by_name
+from workbench.running.mending import goes_by_name, is_registered, registering, resuming_in_mended
 from workbench.running.progress import notify
 from workbench.supervisor import stopping_rules
 
@@ -129,11 +129,17 @@ def _mended_environment(
     registered = environments.registered_factory(config.environment)
     factory = registered if environment is None else environment
     if factory is not registered and (label := label_of(environment)) != config.environment:
-        how = ("which is no class of yours. Leave environment out (wrappers=[...] replaces its wrappers)"
-               if goes_by_name(config.environment) else
-               "and goes on only in a class or function of yours that is called so. Call the mended one so")
+        if is_registered(directory):
+            how = f"a name that you registered. Register this: {registering(config.environment, label)}, and try again"
+        elif goes_by_name(config.environment):
+            how = "which is no class of yours. Leave environment out (wrappers=[...] replaces its wrappers)"
+        else:
+            how = "and goes on only in a class or function of yours that is called so. Call the mended one so"
         raise InvalidInput(f"environment={label}: this run trains in {config.environment}, {how}, {anew}.")
     if factory is None:
+        if is_registered(directory):
+            raise InvalidInput(f"wrappers: the environment of this run is {config.environment}, a name that you "
+                               f"registered. Register it again: {registering(config.environment)}, and try again.")
         if not goes_by_name(config.environment):
             raise InvalidInput(f"wrappers: the environment of this run is {config.environment}, of your own. Give it, "
                                f"too: environment={config.environment}.")
@@ -196,9 +202,8 @@ def label_of(factory: Any) -> str:
 def check_parent(directory: RunDirectory) -> None:
     """Raises InvalidInput if the weights that the run starts from were deleted."""
     parent = directory.parent()
-    if parent is None or Path(parent["checkpoint"]).exists():
-        return
-    if checkpoints.every(directory.checkpoints) or checkpoints.every(directory.beginning):
+    if parent is None or Path(parent["checkpoint"]).exists() or any(
+            checkpoints.every(folder) for folder in (directory.checkpoints, directory.beginning)):
         return
     run_name = f" {parent['run']}" if parent["run"] else ""
     raise InvalidInput(
@@ -245,7 +250,7 @@ def check_has_code(
         if typed.get(kind) and path.name not in but and not sealed.is_whole(path):
             remedy = {
                 "environment": f"{anew} wb.launch(YourEnvironment, checkpoint={name!r})" if forks else
-                               f"Give it again: wb.resume({name!r}, {environment_again(config)})",
+                               f"Give it again: {resuming_in_mended(directory)}",
                 "network": f"{anew} wb.launch(..., network=your_network, checkpoint={name!r})" if forks else
                            f"Give it again: wb.resume({name!r}, network=YourNetwork)",
                 "algorithm": f"Give it again: {'run.fork(' if forks else f'wb.resume({name!r}, '}algorithm="

@@ -2,41 +2,66 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
+
 from workbench import environments
-from workbench.config import RunConfig
 from workbench.errors import AlgorithmFailed, EnvironmentFailed, NetworkFailed, UnknownName, WorkbenchError
 from workbench.rundir import RunDirectory
 
 
 def goes_by_name(environment: str) -> bool:
-    """Whether a run's environment goes by a name, and not by that of a class or function of its user's."""
-    if not environment.isidentifier():  # such as one that names a module, which is not imported for this
+    """Whether a run's environment goes by a name that is known here without its user's code, or by one in a module."""
+    if environments.registered_factory(environment) is not None:
+        return False
+    if ":" in environment:  # of a module, which is not imported for this
         return True
     try:
         environments.check_name(environment)
-        return True
     except UnknownName:
         return False
+    except WorkbenchError:  # its package is not installed here
+        pass
+    return True
 
 
-def environment_again(config: RunConfig) -> str:
-    """The arguments by which a run gets its environment again: by name, its wrappers alone."""
-    wrappers = f"wrappers=[{config.wrappers}]"
-    if not config.wrappers and ":" not in config.environment:
-        return "environment=YourEnvironment"
-    return wrappers if goes_by_name(config.environment) else f"environment=YourEnvironment, {wrappers}"
+def is_registered(directory: RunDirectory) -> bool:
+    """Whether the run's environment goes by a name that its user registered, in this process or in another one."""
+    environment = directory.config().environment
+    if environments.registered_factory(environment) is not None:
+        return True
+    has_code = directory.read().get("code", {}).get("environment")
+    return bool(has_code) and not environment.isidentifier() and not goes_by_name(environment)
+
+
+def registering(environment: str, mended: str = "YourEnvironment") -> str:
+    """The call that registers a mended environment under its name, as code."""
+    return f"wb.register_environment({environment!r}, {mended})"
+
+
+def resuming_in_mended(directory: RunDirectory) -> str:
+    """The call by which a run gets its environment again, as code: where that goes by name, its wrappers alone."""
+    config = directory.config()
+    wrappers = f"wrappers=[{config.wrappers}]" if config.wrappers or ":" in config.environment else ""
+    environment = "" if wrappers and goes_by_name(config.environment) else "environment=YourEnvironment"
+    first = f"{registering(config.environment)}, then " if is_registered(directory) else ""
+    return f"{first}wb.resume({directory.name!r}, {', '.join(filter(None, (environment, wrappers)))})"
 
 
 def going_on_mended(directory: RunDirectory, error: WorkbenchError) -> str:
-    """How a run that failed with this error goes on once its code is mended, as a sentence; "" if no such code failed.
-    """
-    config = directory.config()
+    """How a run that failed with this error goes on once its code is mended, as a sentence; "" where no such code
+    failed, or where it cannot go on here."""
+    with suppress(Exception):  # none may take the place of the run's own error
+        if call := "" if directory.is_copy or directory.owner else _call(directory, error):
+            return f"Mend it, and go on from the newest checkpoint: {call}."
+    return ""
+
+
+def _call(directory: RunDirectory, error: WorkbenchError) -> str:
+    config, code = directory.config(), directory.read().get("code", {})
     if isinstance(error, AlgorithmFailed) and config.own_algorithm:
-        arguments = f"algorithm={config.algorithm}"
-    elif isinstance(error, NetworkFailed) and directory.read().get("code", {}).get("network"):
-        arguments = "network=YourNetwork"
-    elif isinstance(error, EnvironmentFailed) and directory.read().get("code", {}).get("environment"):
-        arguments = environment_again(config)
-    else:
-        return ""
-    return f"Mend it, and go on from the newest checkpoint: wb.resume({directory.name!r}, {arguments})."
+        return f"wb.resume({directory.name!r}, algorithm={config.algorithm})"
+    if isinstance(error, NetworkFailed) and code.get("network"):
+        return f"wb.resume({directory.name!r}, network=YourNetwork)"
+    if isinstance(error, EnvironmentFailed) and code.get("environment"):
+        return resuming_in_mended(directory)
+    return ""

@@ -168,7 +168,7 @@ def _last_status(control: Control, status: RunStatus, targets: dict[str, float])
     if status.state == "failed":
         error = failure(control)
         why = f"{status.name} failed: {type(error).__name__}: {error}".rstrip()
-        raise RunFailed(f"{why}\n{going_on_mended(control.directory, error)}".rstrip()) from error
+        raise RunFailed("\n".join(filter(None, (why, going_on_mended(control.directory, error))))) from error
     if status.state == "dead" or targets.keys() - {"seconds"}:
         remedy = (f": {status.reason}" if status.state == "dead"
                   else f". {resuming(control.directory, status.state)}")
