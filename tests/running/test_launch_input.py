@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import math
 import stat
 import subprocess
 import sys
@@ -32,6 +33,7 @@ from workbench.errors import (
     UnknownName,
     WrongType,
 )
+from workbench.running.starting import check_waiting
 
 
 @pytest.mark.parametrize(
@@ -97,6 +99,11 @@ def test_a_wrong_way_to_wait_is_refused_before_anything_is_started(
         with pytest.raises(error, match=next(iter(given))):
             call(**given)
     assert [(run.name, run.state) for run in wb.runs()] == [("ended", "stopped")]
+
+
+@pytest.mark.parametrize("seconds", [math.inf, 60 * 86_400, 0])
+def test_a_start_is_waited_for_as_long_as_anybody_likes(seconds: float) -> None:
+    check_waiting(True, seconds, None)
 
 
 @pytest.mark.parametrize("service", [5, ["wandb"], "", "wandb,mlflow"])

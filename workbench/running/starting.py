@@ -42,7 +42,7 @@ from workbench.running.progress import notify
 
 _WAITING = (
     Setting("wait_ready", bool, True, ""),
-    Setting("ready_timeout_s", float, 180.0, "", unit="s", low=0, high=31 * 86_400),
+    Setting("ready_timeout_s", float, 180.0, "", unit="s", low=0),
     Setting("progress", bool, None, "", optional=True),
 )
 _PACKAGES = ("rl-workbench", "torch", "gymnasium")  # whose versions run.json has
