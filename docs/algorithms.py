@@ -158,8 +158,9 @@ which the network gets each part by its name.
 
 Where a loss, or another method, raises in the middle of a run, the run fails and keeps a checkpoint of what it has
 learnt. Mend the class under its old name and go on: `wb.resume(run, algorithm=Reinforce)`. The run keeps the values of
-its fields, but for old defaults that the class has changed, which are said. A class that fails before the run trains
-leaves the run as it was. `run.fork(algorithm=Reinforce)` tries a mended class in a new run, and leaves this one alone.
+its fields, but for old defaults that the class has changed, which are said. A class that fails before its first
+update leaves the run as it was: at once where the call still waits, else, as after a replay was filled, at the next
+`wb.resume` or fork. `run.fork(algorithm=Reinforce)` tries a mended class in a new run, and leaves this one alone.
 
 An export holds no code: `wb.evaluate("exported", algorithm=Reinforce)`, and whatever else plays or loads it, is given
 the class ([tools](tools.md#a-policy-to-take-away)).
@@ -212,8 +213,8 @@ Acting, losses and what people see of the policy go by it. Unrolls keep an actio
 with tanh(u) in [-1, 1]. An .onnx file holds the network alone, and says so.
 
 `default_network = my_network` in the class is the network of a launch or a sweep that gives none. A run keeps the one
-that it began with, and whoever plays an export gives it: `network=my_network`. `loss` gets it with what decodes and
-normalises observations around it. A method or a layer of your own network is that of
+that it began with, until `wb.resume(run, algorithm=...)` brings a class with a mended one; and whoever plays an export
+gives it: `network=my_network`. `loss` gets it with what decodes and normalises observations around it. A method or a layer of your own network is that of
 `workbench.algorithms.inner(network)`.
 
 ## Your own network

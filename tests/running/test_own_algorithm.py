@@ -12,12 +12,14 @@ from typing import Any
 import pytest
 
 import workbench as wb
+from workbench import rundir
 from workbench.config import ALGORITHMS, RunConfig, settings
 from workbench.config.algorithms import only_class
 from workbench.config.own_algorithm import ARGUMENTS, check_described, config_class, described
 from workbench.errors import AlgorithmFailed, InvalidInput, NotLive, OutOfBounds, RunFailed, UnknownName, WrongType
 from workbench.playing.evaluating import evaluation_log
-from workbench.running.checking import checked_config, with_algorithm
+from workbench.rundir import RunDirectory
+from workbench.running.checking import checked_config, mended_code, with_algorithm
 from workbench.running.starting import check_name, stem_for
 from workbench.widgets.panel import dashboard
 
@@ -49,6 +51,14 @@ class Bonus(wb.Algorithm):
 
     def rate_factors(self, network: Any, *, config: Any) -> Any:
         return [(network.value.parameters(), config.value_factor)]
+
+
+def narrow(spec: Any) -> Any:
+    raise NotImplementedError
+
+
+def wide(spec: Any) -> Any:
+    raise NotImplementedError
 
 
 class Fails(Bonus):
@@ -458,6 +468,27 @@ def test_a_default_that_the_mended_class_changes_is_said(capsys: pytest.CaptureF
     assert "Bonus has other defaults now, which hold from here on: bonus 0.01 → 0.5." in capsys.readouterr().out
     mended, _ = with_algorithm(config, type("Bonus", (Bonus,), {"Config": other}), {"unroll_length"})
     assert mended.value("unroll_length") == 9
+
+
+def test_a_mended_class_brings_its_network_to_a_run_that_has_one_of_its_users_own(
+    home: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def mended(run: RunDirectory, algorithm: type, network: Any = None) -> list[str]:
+        return list(mended_code(run, algorithm, network, None, None, trust_code=False))
+
+    first, second = (type("Bonus", (Bonus,), {"default_network": network}) for network in (narrow, wide))
+    runs = []
+    for name, network in (("own", None), ("ships", "mlp")):
+        config, code, _ = checked_config("CartPole-v1", first, network, None, (), {})
+        runs.append(rundir.create(name, {"created": 1.0, "config": config.to_json(), "state": "stopped", "code": {
+            "network": network is None}}, code=code))
+    own, ships = runs
+    capsys.readouterr()
+    assert mended(own, first) == mended(own, Bonus) == mended(ships, second) == []
+    assert capsys.readouterr().out == ""
+    assert mended(own, second) == mended(own, second, wide) == ["network.pkl"]
+    said = "own goes on with the default_network of the class, wide, in place of the network that it had."
+    assert capsys.readouterr().out.count(said) == 1
 
 
 def test_a_class_that_was_changed_since_its_import_is_not_trained_with_the_fields_of_then() -> None:

@@ -182,7 +182,7 @@ def test_nothing_of_an_environment_by_name_can_be_mended(home: Path) -> None:
     def mended(environment: Any, given: Any, name: str = "CartPole-v1", **fields: Any) -> list[str]:
         config = RunConfig.build(name, **fields).to_json()
         run = rundir.create(f"run-{len(rundir.every())}", {"created": 0.0, "config": config, "state": "stopped"})
-        return list(checking.mended_code(run, None, environment, given, trust_code=False))
+        return list(checking.mended_code(run, None, None, environment, given, trust_code=False))
 
     with pytest.raises(InvalidInput, match="neither CartPole-v1 nor a wrapper of it is code of yours"):
         mended(None, [])
@@ -213,7 +213,7 @@ def test_an_environment_that_was_registered_in_another_kernel_is_registered_agai
     plain, wrapped = rundir.find("walk"), rundir.find("walkDoubled")
 
     def mended(run: rundir.RunDirectory, *given: Any) -> list[str]:
-        return list(checking.mended_code(run, None, *given, trust_code=False))
+        return list(checking.mended_code(run, None, None, *given, trust_code=False))
 
     again = r"a name that you registered\. Register this: wb\.register_environment\('Mine/Walk-v0', Corridor\), and"
     with pytest.raises(InvalidInput, match=again):

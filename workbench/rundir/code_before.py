@@ -1,7 +1,8 @@
-"""The code that a run had before a mended one, in the hidden folder `code/.before` until the mended one has trained.
+"""The code that a run had before a mended one, in the hidden folder `code/.before`.
 
-`kept.json` in it has the run's state of then. It is written last and removed first: without it nothing is kept. Callers
-hold the run's start lock; the supervisor of the life that trains needs none to `forget`.
+It lies there until the mended one has made an update. `kept.json` in it has the run's state of then. That is written
+last and removed first: without it nothing is kept. Callers hold the run's start lock; the supervisor of the life that
+trains needs none to `forget`.
 """
 
 from __future__ import annotations
@@ -35,7 +36,7 @@ def _folder(run: RunDirectory) -> Path:
 
 
 def is_kept(run: RunDirectory) -> bool:
-    """Whether the run has a mended code that has not trained."""
+    """Whether the run has a mended code that has made no update, as far as is known."""
     return (_folder(run) / _KEPT).exists()
 
 

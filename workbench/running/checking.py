@@ -18,7 +18,7 @@ from workbench.errors import (
     InvalidInput,
     UnknownName,
 )
-from workbench.rundir import RunDirectory, around, sealed
+from workbench.rundir import RunDirectory, around, code_before, sealed
 from workbench.running.choosing import chosen_checkpoint
 from workbench.running.connection import stored_status
 from workbench.running.mending import goes_by_name, is_registered, registering, resuming_in_mended
@@ -93,16 +93,29 @@ def checked_config(
 
 
 def mended_code(
-    directory: RunDirectory, network: Factory | None, environment: Factory | None, wrappers: Sequence[Wrapper] | None,
-    *, trust_code: bool,
+    directory: RunDirectory, algorithm: type | None, network: Factory | None, environment: Factory | None,
+    wrappers: Sequence[Wrapper] | None, *, trust_code: bool,
 ) -> dict[str, bytes]:
     """The code of a run's mended network, environment and wrappers, by file name; of none: {}.
 
+    Where `network` is None, a mended `algorithm` brings its own, if the run has one of its user's.
     Raises InvalidInput where the run has none of its user's own, or is called otherwise; AccessDenied.
     """
-    made = {} if network is None else _mended_network(directory, network)
+    made = _network_brought(directory, algorithm) if network is None else _mended_network(directory, network)
     if environment is not None or wrappers is not None:
         made |= _mended_environment(directory, environment, wrappers, trust_code=trust_code)
+    return made
+
+
+def _network_brought(directory: RunDirectory, algorithm: type | None) -> dict[str, bytes]:
+    network = network_of(algorithm, None)
+    if not callable(network) or not directory.read().get("code", {}).get("network"):
+        return {}
+    made = {file: code for file, code in _mended_network(directory, network).items()
+            if code_before.is_new(directory, file, code)}
+    if made:
+        notify(f"{directory.name} goes on with the default_network of the class, {label_of(network)}, in place of the "
+               "network that it had. network=YourNetwork gives it another one.")
     return made
 
 

@@ -1,7 +1,6 @@
 """Deleting a run: one rename moves its directory to `$WORKBENCH_HOME/trash`; nothing is erased.
 
-Its forks, and runs that started from its weights, go on: a fork has its own copy of the checkpoint, and weights are
-read when a run starts.
+Its forks, and runs that started from its weights, go on: each has its own copy of the checkpoint.
 """
 
 from __future__ import annotations

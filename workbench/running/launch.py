@@ -162,9 +162,10 @@ def resume(
             Checkpoints that a run has lost here are brought from its copy.
         algorithm: the mended class of an algorithm of your own, in place of the one of that name that the run has;
             None: that one. It keeps the run's values, but where the run had an old default and the class has a new
-            one. If it never trains, the run stays what it was; had this process ended before, the next resume or fork
-            sees to that.
-        network: likewise, the mended class or function of a network of your own, which the run's weights fit.
+            one. If it never makes an update, the run gets its former code and settings back: by this call where the
+            start fails, else, as after an interrupt, by the next resume or fork.
+        network: likewise, the mended class or function of a network of your own, which the run's weights fit; None:
+            the one that it has, or that a mended `algorithm` brings as its `default_network`.
         environment, wrappers: likewise, the mended class or function that makes its environment, and all of its
             wrappers, called as they were. Observations and actions are what they were, too. Where the environment goes
             by name, as in a module beside the notebook: `wrappers` alone, [] for none.
@@ -176,7 +177,8 @@ def resume(
     Raises:
         RunNotFound: with the nearest name.
         InvalidInput: a change is wrong, the run has reached total_frames, its checkpoints are all damaged or gone, it
-            has none and the one that it starts from was deleted, or its code is gone or torn; nothing was started.
+            has none and no copy of the one that it starts from, which was deleted, or its code is gone or torn;
+            nothing was started.
         AccessDenied: it is another user's, or needs code that no launch of yours on this machine wrote.
         StorageFailed: its copy cannot be read, or the run of that name that is here is another one.
         and, while it starts, the errors of `launch`.
@@ -211,11 +213,11 @@ def resume(
                                f"Stop it first: wb.attach({directory.name!r}).stop().")
         return _changed(Run(directory), {**changes})
     take_back_first(control)
-    record, moved = directory.read(), moved_to(directory.config(), launcher, address)
+    record, moved = directory.read(), moved_to(directory.config(), launcher, address)  # it may have lived meanwhile
     place = launchers.by_name(moved.launcher)
     prepare = _checked_to_go_on(
         directory, place, record, moved, {**changes}, algorithm=algorithm, address=address, trust_code=trust_code,
-        code=mended_code(directory, network, environment, wrappers, trust_code=trust_code) if mended else {})
+        code=mended_code(directory, algorithm, network, environment, wrappers, trust_code=trust_code) if mended else {})
     with taken_back_if_it_fails(control):
         return Run(directory, started(
             directory, place, prepare, wait_ready=wait_ready, ready_timeout_s=ready_timeout_s, progress=progress))
