@@ -214,8 +214,8 @@ with tanh(u) in [-1, 1]. An .onnx file holds the network alone, and says so.
 
 `default_network = my_network` in the class is the network of a launch or a sweep that gives none. A run keeps the one
 that it began with, until `wb.resume(run, algorithm=...)` brings a class with a mended one; and whoever plays an export
-gives it: `network=my_network`. `loss` gets it with what decodes and normalises observations around it. A method or a layer of your own network is that of
-`workbench.algorithms.inner(network)`.
+gives it: `network=my_network`. `loss` gets it with what decodes and normalises observations around it. A method or a
+layer of your own network is that of `workbench.algorithms.inner(network)`.
 
 ## Your own network
 

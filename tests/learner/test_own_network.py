@@ -47,8 +47,11 @@ def test_it_is_named_at_once_and_no_life_begins_that_would_meet_it_again(home: P
     assert "restart" not in set(wb.attach("later").events["kind"])
 
 
-@pytest.mark.parametrize("error", [MemoryError(), torch.OutOfMemoryError("CUDA out of memory")])
-def test_memory_that_runs_out_is_met_by_another_life(error: Exception) -> None:
+@pytest.mark.parametrize("error", [
+    MemoryError(), torch.OutOfMemoryError("CUDA out of memory"),
+    RuntimeError("DefaultCPUAllocator: can't allocate memory"), RuntimeError("cuDNN error: CUDNN_STATUS_ALLOC_FAILED"),
+    torch.AcceleratorError("an illegal memory access")])
+def test_memory_that_runs_out_and_a_device_that_fails_are_left_to_another_life(error: Exception) -> None:
     class Hungry(nn.Module):
         def forward(self, _):
             raise error
@@ -92,7 +95,7 @@ class Mended(Net):
 
 class RaisesAnew(Mended):
     def forward(self, observation, *others):
-        if observation.shape[0] > 1:
+        if observation.shape[0] > 2:  # where only a network that is new is tried
             raise ArithmeticError("from the first update on")
         return super().forward(observation, *others)
 

@@ -21,11 +21,9 @@ from tests.learner.updates import CASES, trainer_on, update, weights
 from workbench.environment_spec import EnvironmentSpec
 from workbench.learner import build
 from workbench.learner.devices.device import Device
-from workbench.learner.inference.batcher import Request
-from workbench.learner.inference.inference import Inference
+from workbench.learner.run_state import RunState
 from workbench.learner.training.trainer import Trainer
 from workbench.replay import batch_source
-from workbench.trajectory import Unroll
 
 TRAINED = CASES | MORE | EACH
 
@@ -109,21 +107,20 @@ RUNS = {
 def test_a_run_records_nothing_beside_its_actors(
     home: Path, monkeypatch: pytest.MonkeyPatch, algorithm: str
 ) -> None:
-    device, at_first_step = ReplayingDevice(), []
-    step = Inference.step
+    device, before = ReplayingDevice(), []
+    start = RunState.start
 
-    def stepped(inference: Inference, requests: list[Request]) -> list[Unroll]:
-        if not at_first_step:
-            at_first_step.append(device.records)
-        return step(inference, requests)
+    def started(state: RunState) -> None:  # which admits actors
+        before.append(device.records)
+        start(state)
 
     monkeypatch.setattr(build, "choose", lambda *_, **__: device)
-    monkeypatch.setattr(Inference, "step", stepped)
+    monkeypatch.setattr(RunState, "start", started)
     run = wb.launch("CartPole-v1", algorithm=algorithm, launcher="inline", name="recorded",
                     **{**SMALL, "unroll_length": 5, "network": "mlp", **RUNS[algorithm]})
     run.wait(updates=30, timeout_s=240)
     run.stop()
     sizes, copies = 1, 2  # batches of 8 rows
     updates = 2 if algorithm in ("r2d2", "sac") else 1  # with final observations and without
-    assert at_first_step == [sizes * copies + updates] == [device.records]
+    assert before == [sizes * copies + updates] == [device.records]
     assert device.replays > 60 and "error" not in set(run.events["kind"])

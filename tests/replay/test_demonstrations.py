@@ -153,6 +153,7 @@ def test_held_out_episodes_are_never_trained_on_and_come_last_with_weight_0(tmp_
     episodes: dict[float, set[int]] = {0.0: set(), 1.0: set()}
     for batch in batches(source, config, updates, 20):
         assert batch.weight.tolist() == [1.0] * 10 + [0.0] * 3
+        assert source.batch_unrolls(config) == 13
         for b, weight in enumerate(batch.weight.tolist()):
             episodes[weight] |= set(batch.observation[:, b, 0].long().tolist())
     assert episodes == {0.0: kept_out, 1.0: set(range(10)) - kept_out}

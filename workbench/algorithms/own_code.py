@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import re
 import traceback
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from types import CodeType
 from typing import Any
 
 import torch
@@ -40,16 +42,23 @@ def own_code(
 @contextmanager
 def own_network(network: nn.Module, when: str) -> Iterator[None]:
     """In this block an error that comes through a `forward` that a user wrote becomes NetworkFailed, as in `own_code`;
-    but not where memory runs out, which another life may have."""
+    but not where memory runs out or the device fails, which another life may not meet."""
     try:
         yield
     except Exception as error:
-        forwards = {getattr(type(part).forward, "__code__", None) for part in network.modules() if is_own(part)}
-        if (isinstance(error, MemoryError | torch.OutOfMemoryError | NetworkFailed)
-                or not any(frame.f_code in forwards for frame, _ in traceback.walk_tb(error.__traceback__))):
+        forwards = {_place(type(part).forward.__code__) for part in network.modules()
+                    if is_own(part) and hasattr(type(part).forward, "__code__")}
+        if (isinstance(error, MemoryError | torch.OutOfMemoryError | torch.AcceleratorError | NetworkFailed)
+                or re.search("allocate memory|ALLOC_FAILED", str(error))
+                or not any(_place(frame.f_code) in forwards for frame, _ in traceback.walk_tb(error.__traceback__))):
             raise
         raise NetworkFailed(f"the network raised {type(error).__name__}{when}: {error}\n\n"
                             + "".join(traceback.format_exception(error)).rstrip()) from error
+
+
+def _place(code: CodeType) -> tuple[str, int]:
+    """Where it was written, which its compiled form has, too."""
+    return code.co_filename, code.co_firstlineno
 
 
 def act(

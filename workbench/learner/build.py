@@ -39,7 +39,7 @@ from workbench.replay.assembler import UnrollAssembler
 from workbench.replay.demonstration_file import Recorded
 from workbench.replay.experience import Experience
 from workbench.replay.unroll_fields import UnrollLayout
-from workbench.rundir import RunDirectory
+from workbench.rundir import RunDirectory, code_before
 
 
 class Builder:
@@ -98,7 +98,7 @@ class Builder:
 
     def _unrolls_held(self, experience: Experience) -> int:
         """Unrolls that may be held at once between inference and the end of the updates that they are trained on."""
-        waiting = self._state.max_batch  # for room in the queue
+        waiting = self._state.largest_batch  # for room in the queue
         rounds = 2 * experience.queue.capacity  # one waits, and one is trained on
         batches: int = (LAG_UPDATES + 3) * self._state.hyperparameters.batch_size
         return waiting + rounds + batches
@@ -128,20 +128,18 @@ class Builder:
         ).to(device.torch)
         with device.autocast():
             networks.check(network, spec=self._spec, output=algorithm.heads.output,
-                           new=factory is not None and self._new,
+                           new=factory is not None and self._is_untried("network.pkl"),
                            trained_steps=check_algorithm.trained_steps(algorithm, hyperparameters))
         return Trainer(network, algorithm, device, hyperparameters)
 
     def _check_own(self, own: type[Algorithm], factory: Factory | None) -> None:
         """Try an algorithm that a user wrote, with a network of its own, on the CPU. Raises AlgorithmFailed."""
         check_algorithm.check_class(own, check_algorithm.smaller(self._state.config), spec=self._spec, factory=factory,
-                                    new=self._new)
+                                    new=self._is_untried("algorithm.pkl"))
 
-    @property
-    def _new(self) -> bool:
-        """Whether the run has no checkpoint yet, or begins with mended code."""
-        record = self._run.read()
-        return record.get("mended") == record.get("lives", 0) or not checkpoints.every(self._run.checkpoints)
+    def _is_untried(self, file: str) -> bool:
+        """Whether that file of the run's code has not trained: the run has no checkpoint yet, or the code is mended."""
+        return not checkpoints.every(self._run.checkpoints) or code_before.is_replaced(self._run, file)
 
     def _layout(self, trainer: Trainer) -> UnrollLayout:
         algorithm = trainer.algorithm

@@ -103,8 +103,7 @@ class RunState:
     def configure(self, config: RunConfig) -> None:
         """Use `config` from now on."""
         self.config, self.hyperparameters = config, self.learners.share(config.hyperparameters)
-        self.batcher.max_batch = self.max_batch
-        self.batcher.timeout_s = config.batch_timeout_ms / 1000
+        self.batcher.configure(max_batch=self.max_batch, timeout_s=config.batch_timeout_ms / 1000)
 
     @property
     def environments(self) -> int:
@@ -116,6 +115,11 @@ class RunState:
     def max_batch(self) -> int:
         """Environments in a full inference batch."""
         return self.config.max_batch or max(1, self.environments // 2)
+
+    @property
+    def largest_batch(self) -> int:
+        """Most environments in an inference batch: no group is split."""
+        return max(self.max_batch, self.config.envs_per_actor)
 
     def seed(self, number: int, *more: int) -> int:
         """A seed that differs for each use of random numbers, and for each learner of a group."""

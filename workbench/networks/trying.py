@@ -311,7 +311,7 @@ def _alike(some: Fields, others: Fields, *, sums: bool = False) -> bool:
 
 def _near(one: Tensor, other: Tensor, *, sums: bool) -> bool:
     size = other.abs()
-    bound = 1e-5 + 1e-4 * size
+    bound = 1e-5 + 1e-4 * torch.where(size.isfinite(), size, 0.0)
     if sums:  # of as large terms, which round by as much; those by which a column is masked say nothing of others
         bound += 1e-4 * torch.where(size < _MASKED, size, 0.0).amax((0, 1))
     return bool(((one == other) | ((one - other).abs() <= bound)).all())

@@ -31,7 +31,7 @@ from workbench.errors import InvalidInput
 from workbench.metrics.meanings import METRICS
 from workbench.networks import NetworkFactory
 from workbench.policies.check_resume import check_state
-from workbench.replay.unroll_fields import UnrollLayout
+from workbench.replay.unroll_fields import UnrollLayout, places_of_finals
 from workbench.trajectory import NO_DISCOUNT, Array, Flags, Unroll
 
 _ROWS, _STEPS = 3, 5
@@ -194,7 +194,10 @@ def check(
 
 def trained_steps(algorithm: Algorithm, config: Any) -> int:
     """Steps of an unroll that a loss gives its network at once; 0: nobody knows, as where it runs in pieces."""
-    return 0 if is_own(algorithm) or algorithm.heads.recurrent else config.unroll_length + 1
+    if is_own(algorithm) or algorithm.heads.recurrent:
+        return 0
+    finals = places_of_finals(config.unroll_length) if algorithm.values_finals and config.unroll_length > 1 else 0
+    return int(config.unroll_length + 1 + finals)
 
 
 def _behaviour(algorithm: Algorithm) -> Mapping[str, Any]:

@@ -13,6 +13,11 @@ from workbench.trajectory import FieldSpec, Steps, Unrolled, unroll_axis
 _STEPS_PER_FINAL = 50
 
 
+def places_of_finals(unroll_length: int) -> int:
+    """Final observations that an unroll of so many steps has places for."""
+    return -(-unroll_length // _STEPS_PER_FINAL)
+
+
 @dataclass(frozen=True)
 class UnrollLayout:
     """Fields of an unroll, by the names of trajectory.py; "behaviour.<name>" for behaviour, "state.<i>" for states.
@@ -55,7 +60,7 @@ class UnrollLayout:
 
         It has a place for each 50 steps trained on, so that time limits of 50 steps or more fill no table.
         """
-        places = -(-self.unroll_length // _STEPS_PER_FINAL)
+        places = places_of_finals(self.unroll_length)
         return {"final_step": ((places,), "int64"), "final_observation": (
             (places, *self.spec.observation_shape), self.spec.observation_dtype)} if self.keeps_finals else {}
 

@@ -47,6 +47,13 @@ def is_new(run: RunDirectory, name: str, code: bytes) -> bool:
     return True
 
 
+def is_replaced(run: RunDirectory, name: str) -> bool:
+    """Whether that file of the run's code is a mended one, which has not trained."""
+    with suppress(OSError):
+        return is_kept(run) and is_new(run, name, content(_folder(run) / name, largest=LARGEST))
+    return False
+
+
 def replace(run: RunDirectory, mended: Mapping[str, bytes], status: Mapping[str, Any] | None) -> None:
     """Keep the run's code and its last status, and put `mended` in its place, by file name. Raises StorageFailed."""
     folder, record = _folder(run), run.read()

@@ -83,6 +83,11 @@ class Batcher:
         with self._changing():
             self._expected += environments
 
+    def configure(self, *, max_batch: int, timeout_s: float) -> None:
+        """Make batches of another size, or after another time."""
+        with self._changing():
+            self.max_batch, self.timeout_s = max_batch, timeout_s
+
     def pause(self, paused: bool) -> None:
         """Hold batches back, or let them go."""
         with self._changing():

@@ -7,8 +7,10 @@ never meet in one unroll.
 
 from __future__ import annotations
 
+import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from itertools import product
 from typing import Any
 
@@ -66,6 +68,9 @@ class Inference:
             self._tables = EnvironmentTables(network, spec, device=device, num_envs=num_envs, kept=frames)
         self._roles = RoleTable.of(config(), spec.agents, num_envs, rank)
         self._recorder = device.recorder(generator)
+        self.recorded = threading.Event()  # what it computes, where the device records
+        if self._recorder is None:
+            self.recorded.set()
         self._run_ids = np.zeros(num_envs, np.int64)
         self._actions = distribution_of(spec.actions)
         self._episodes = PresentEpisodes(num_envs, scored=spec.scored, on_end=on_episode)
@@ -76,6 +81,7 @@ class Inference:
         """Run batches, of up to `largest` rows, until the batcher or the queue is closed."""
         with self._device.own_stream(ahead=True):
             self.warm_up(largest)
+            self.recorded.set()
             self._serve(batcher)
 
     def warm_up(self, largest: int) -> None:
@@ -91,10 +97,15 @@ class Inference:
             sizes.append(2 * sizes[-1])
         for size, which in product(sizes, passes):
             env_ids, batch = np.arange(size) % len(self._run_ids), self._blank(size)
-            with self._device.acting():
+            with self._acting():
                 self._choose(env_ids, batch, np.zeros(size, bool), np.ones(size, bool), which)
             self._tables.forget(env_ids)
         self.generator.set_state(generator_state)
+
+    @contextmanager
+    def _acting(self) -> Iterator[None]:
+        with self._device.acting(), own_network(self._policy.copies[0].module, " as it acted"):
+            yield
 
     def _blank(self, size: int) -> StepBatch:
         """A batch of zeros, with a final observation for each row."""
@@ -147,7 +158,7 @@ class Inference:
         evaluating = self._roles.evaluating[env_ids]
         self._episodes.count(env_ids, batch, evaluating)
         begins = self._assembler.begins(env_ids) & ~evaluating  # environments that evaluate make no unrolls
-        with self._device.acting(), own_network(self._policy.copies[0].module, " as it acted"):
+        with self._acting():
             steps, before, version, said = self._choose(env_ids, batch, evaluating, begins)
         chosen = self._actions.to_environment(torch.from_numpy(steps.action)).numpy()
         actions[acting] = chosen

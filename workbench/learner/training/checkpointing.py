@@ -74,8 +74,7 @@ def restore(
         held = ", ".join(learnt) or "nothing"
         with own_code(trainer.algorithm, "load_state(...)", f" for a checkpoint that has {held}"):
             trainer.algorithm.load_state(learnt)
-        if optimizer:
-            state = _unflattened(to_tensors(checkpoint.load("optimizer")))
+        if optimizer and (state := _unflattened(to_tensors(checkpoint.load("optimizer")))):
             _begin_momentum(trainer.optimizer, state)
             _check_whole(trainer.optimizer, state)
             _load(trainer, state)

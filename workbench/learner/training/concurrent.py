@@ -87,7 +87,11 @@ class Concurrent:
         """Run inference, with one OpenMP thread beside those of training."""
         torch.set_num_threads(1)
         state = self._state
-        state.parts.inference.serve(state.batcher, largest=max(state.max_batch, state.config.envs_per_actor))
+        state.parts.inference.serve(state.batcher, largest=state.largest_batch)
+
+    def is_recorded(self, *, timeout_s: float) -> bool:
+        """Waits until inference has recorded what it computes, if its device records; whether it has."""
+        return self._state.parts.inference.recorded.wait(timeout_s)
 
     def admit(self, hello: Hello) -> int:
         """The seed of an actor's life, another one in each: what ended the last one may lie in its first steps."""

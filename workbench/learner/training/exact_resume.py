@@ -77,6 +77,10 @@ class ExactResume:
         """Nothing runs in a thread of its own."""
         return {}
 
+    def is_recorded(self, *, timeout_s: float) -> bool:
+        """See `Concurrent`: an exact run is on a CPU, which records nothing."""
+        return True
+
     def admit(self, hello: Hello) -> int:
         """The seed of an actor's life in this stretch. For a second life the learner ends. Raises ConnectionLost."""
         with self._lock:

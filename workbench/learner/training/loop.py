@@ -59,11 +59,13 @@ class TrainingLoop:
                 self._checkpoints.write_if_due()
 
     def _warm_up(self) -> None:
-        """Record what updates compute, if the device does, before an actor is admitted."""
+        """Record what updates compute, if the device records, and wait until inference has, before actors come."""
         parts, config = self._parts, self._state.hyperparameters
         if parts.trainer.records:
             parts.trainer.warm_up(batch_source.blank_batches(parts.experience, parts.layout, config=config),
                                   config=config)
+        while not (self._schedule.is_recorded(timeout_s=POLL_S) or self._state.stopping):
+            self._commands.run_pending()
 
     def _train(self) -> None:
         """Make one update if all learners have a batch."""
