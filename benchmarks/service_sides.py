@@ -228,8 +228,10 @@ def inference_server(address: str, given: SimpleNamespace) -> Iterator[None]:
     layout = UnrollLayout(spec, unroll_length=UNROLL, overlap=algorithm.overlap,
                           behaviour=algorithm.behaviour_fields(), state_shapes=())
     environments = given.actors * given.size * given.flight
-    frames = FrameTable(layout, device=device, slots=environments) if given.unrolls and device.keeps_frames else None
-    assembler = (UnrollAssembler(layout, num_envs=environments, stagger=True, frames=frames) if given.unrolls
+    slots = {"num_envs": environments, "held": unrolls.capacity}
+    keeps = given.unrolls and device.keeps_frames
+    frames = FrameTable(layout, device=device, slots=sum(slots.values())) if keeps else None
+    assembler = (UnrollAssembler(layout, **slots, stagger=True, frames=frames) if given.unrolls
                  else NoUnrolls(layout))
     inference = Inference(
         spec, config=lambda: config, algorithm=algorithm, policy=PublishedPolicy(network, version=0, device=device),
@@ -240,7 +242,7 @@ def inference_server(address: str, given: SimpleNamespace) -> Iterator[None]:
     def infer(batcher: object) -> None:
         torch.set_num_threads(1)
         try:
-            inference.serve(batcher)
+            inference.serve(batcher, largest=environments)
         except BaseException:
             traceback.print_exc()
             os._exit(1)  # its clients would wait forever
