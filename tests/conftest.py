@@ -125,14 +125,16 @@ def _variables() -> dict[str, str]:
 
 @pytest.fixture(autouse=True)
 def _leaves_nothing() -> Iterator[None]:
-    """What a test registers is its own: no later test of the same worker lists it. Nor does one find its variables.
+    """What a test registers is its own: no later test of the same worker lists it. So are variables of the workbench.
 
     Without `monkeypatch`, which would then end after all other fixtures: these clean up without a test's patches.
     """
     before = _variables()
     with mock.patch.dict(registry._factories):
         yield
-    assert _variables() == before
+    for name in _variables():
+        del os.environ[name]
+    os.environ.update(before)
 
 
 @pytest.fixture(scope="session")
