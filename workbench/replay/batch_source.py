@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from workbench.algorithms.batch import Batch, collate
+from workbench.algorithms.batch import Batch, BatchMemory
 from workbench.algorithms.interface import Algorithm
 from workbench.config import DemonstrationsConfig, EpochsConfig, ReplayConfig
 from workbench.replay.demonstration_file import Recorded
@@ -21,7 +21,6 @@ from workbench.replay.replay_capacity import lasting_capacity
 from workbench.replay.replayed import Replayed
 from workbench.replay.storage import UnrollStorage
 from workbench.replay.unroll_fields import UnrollLayout
-from workbench.trajectory import Unroll
 
 
 def build(
@@ -66,12 +65,8 @@ def blank_batches(experience: Experience, layout: UnrollLayout, *, config: Any) 
 
     A replay's has no place for final observations where there are none: see `UnrollStorage.gather`.
     """
-    number, fields = experience.batch_unrolls(config), layout.fields
-
-    def blank(places: int | None = None) -> Batch:
-        shapes = {name: (places, *shape[1:]) if name in layout.finals and places is not None else shape
-                  for name, (shape, _) in fields.items()}
-        arrays = {name: np.zeros(shape, fields[name][1]) for name, shape in shapes.items()}
-        return collate([Unroll(**Unroll.attributes_of(arrays), env_id=0, run_id=0)] * number)
-
-    return [blank(), blank(places=0)] if layout.finals and experience.occupancy is not None else [blank()]
+    shapes = [layout.fields]
+    if layout.finals and experience.occupancy is not None:
+        shapes.append(layout.fields_without_finals)
+    rooms = [BatchMemory().take(fields, experience.batch_unrolls(config)) for fields in shapes]
+    return [Batch.of({name: tensor.zero_() for name, tensor in room.items()}) for room in rooms]

@@ -109,10 +109,10 @@ class UnrollStorage:
         """
         for file in self._files.values():
             file.expect(rows)
-        left_out = [] if "final_step" in self.fields and self.fields["final_step"][rows].any() else self.layout.finals
-        tensors = self._batches.take({name: ((0, *shape[1:]) if name in left_out else shape, dtype)
-                                      for name, (shape, dtype) in self.layout.fields.items()}, len(rows))
-        for name in self._expected.keys() - left_out:
+        has_finals = "final_step" in self.fields and self.fields["final_step"][rows].any()
+        tensors = self._batches.take(
+            self.layout.fields if has_finals else self.layout.fields_without_finals, len(rows))
+        for name in self._expected.keys() - ([] if has_finals else self.layout.finals):
             field, axis, out = self.fields[name], unroll_axis(name), tensors[name].numpy()
             if field[(0,) * (axis + 1)].nbytes < _LARGE_BYTES:
                 np.copyto(out, field[rows].swapaxes(0, axis))

@@ -71,6 +71,12 @@ class UnrollLayout:
         return {**steps, **self.per_unroll, **self.finals}
 
     @property
+    def fields_without_finals(self) -> dict[str, FieldSpec]:
+        """`fields` in a batch none of whose unrolls has a final observation: their tables have no place."""
+        return {name: ((0, *shape[1:]) if name in self.finals else shape, dtype)
+                for name, (shape, dtype) in self.fields.items()}
+
+    @property
     def unroll_bytes(self) -> int:
         """Bytes of one unroll's arrays."""
         return sum(int(np.prod(shape)) * np.dtype(dtype).itemsize for shape, dtype in self.fields.values())

@@ -69,14 +69,9 @@ class Batcher:
 
     def put(self, request: Request) -> None:
         """Add a group. Thread-safe."""
-        with self._lock:
+        with self._changing(always_wakes=False):
             self._waiting.append(request)
             self._size += request.size
-            wakes = self._wakes_at is not None and self._size >= self._wakes_at
-            if wakes:
-                self._wakes_at = None
-        if wakes:
-            self._wake.send(b"!")
 
     def expect(self, environments: int) -> None:
         """Add to (or, if negative, subtract from) the number of environments that may send something."""
@@ -147,11 +142,13 @@ class Batcher:
             self._receive(left_s)
 
     @contextmanager
-    def _changing(self) -> Iterator[None]:
-        """Change something for which the other thread may wait."""
+    def _changing(self, *, always_wakes: bool = True) -> Iterator[None]:
+        """Change something for which the other thread may wait, and wake it, always or where the size is worth it."""
         with self._lock:
             yield
-            wakes, self._wakes_at = self._wakes_at is not None, None
+            wakes = self._wakes_at is not None and (always_wakes or self._size >= self._wakes_at)
+            if wakes:
+                self._wakes_at = None
         if wakes:
             self._wake.send(b"!")
 
