@@ -22,7 +22,6 @@ from workbench.errors import RunNotFound, StorageFailed
 from workbench.rundir import RunDirectory, lock
 from workbench.running import deletion
 from workbench.supervisor import main as supervisor_main
-from workbench.supervisor.hosts.host import ThisMachine
 from workbench.wire import child_group
 
 HOLD = """
@@ -192,13 +191,21 @@ def test_what_an_orphan_started_is_killed_with_it(
             child_group.kill(actor.pid)
 
 
-# An actor that starts a program, and one that is no part of it: a daemon.
-SUPERVISOR = "import subprocess, sys; subprocess.run([sys.executable, '-c', sys.argv[1]], process_group=0)"
+SUPERVISOR = """
+import subprocess, sys
+from pathlib import Path
+from workbench.rundir import RunDirectory
+from workbench.supervisor.hosts.host import ThisMachine
+variables = ThisMachine(RunDirectory(Path(sys.argv[1])), keep_open=0).actor(0)._environment
+subprocess.run([sys.executable, "-c", sys.argv[2]], process_group=0, env=variables)
+"""
+# An actor that starts a program, and a terminal, in which a job ends that leaves one in the background.
 LEAVES = """
-import os, subprocess, sys
+import subprocess, sys
 print(subprocess.Popen(["sleep", "600"]).pid, flush=True)
-daemon = "import subprocess; print(subprocess.Popen(['sleep', '600']).pid, flush=True)"
-subprocess.run([sys.executable, "-c", daemon], start_new_session=True)
+job = "import subprocess; print(subprocess.Popen(['sleep', '600']).pid, flush=True)"
+terminal = f"import subprocess, sys; subprocess.run([sys.executable, '-c', {job!r}], process_group=0)"
+subprocess.run([sys.executable, "-c", terminal], start_new_session=True)
 """
 
 
@@ -216,16 +223,15 @@ def test_what_an_actor_started_that_was_killed_with_its_supervisor_ends_when_the
                   for name in ("left", "other"))
     left: list[psutil.Process] = []
     for one in (run, other):
-        variables = ThisMachine(one, keep_open=0).actor(0)._environment
-        with subprocess.Popen([sys.executable, "-c", SUPERVISOR, LEAVES], stdout=subprocess.PIPE,
-                              start_new_session=True, env=variables) as actor:
-            assert actor.stdout is not None
-            left += [psutil.Process(int(actor.stdout.readline())) for _ in range(2)]
-            actor.stdout.close()
+        with subprocess.Popen([sys.executable, "-c", SUPERVISOR, str(one.path), LEAVES], stdout=subprocess.PIPE,
+                              start_new_session=True) as supervisor:
+            assert supervisor.stdout is not None
+            left += [psutil.Process(int(supervisor.stdout.readline())) for _ in range(2)]
+            supervisor.stdout.close()
     try:
         next_step(run)
         eventually(lambda: gone(left[0]), what="the end of what the actor started")
-        assert not any(map(gone, left[1:])), "a daemon, and what is of another run"
+        assert not any(map(gone, left[1:])), "what is in a terminal, and what is of another run"
     finally:
         for process in left:
             with suppress(psutil.Error):

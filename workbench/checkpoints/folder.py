@@ -35,6 +35,7 @@ from workbench.checkpoints.checkpoint import (
 )
 from workbench.checkpoints.tensorfile import Content
 from workbench.errors import CheckpointCorrupt, InvalidInput, StorageFailed
+from workbench.rundir.files import locked
 
 _PRUNED_S = 10.0  # longest time in which a checkpoint is removed
 _RETRY_S = 0.02
@@ -308,7 +309,7 @@ def _locked(path: Path, kind: int, *, wait_s: float = 0.0) -> Iterator[bool]:
         try:
             descriptor = _opened_to_lock(path / META, kind)
             stack.callback(os.close, descriptor)
-            while not (is_free := _is_locked(descriptor, kind)) and time.monotonic() < deadline:
+            while not (is_free := locked(descriptor, path, kind | fcntl.LOCK_NB)) and time.monotonic() < deadline:
                 time.sleep(_RETRY_S)
         except OSError:  # it is gone, or its storage has no locks
             is_free = True
@@ -320,15 +321,6 @@ def _opened_to_lock(path: Path, kind: int) -> int:
         if kind == fcntl.LOCK_EX:  # NFS asks for a file that may be written, which a folder never may
             return os.open(path, os.O_RDWR | os.O_NONBLOCK)
     return os.open(path, os.O_RDONLY | os.O_NONBLOCK)
-
-
-def _is_locked(descriptor: int, kind: int) -> bool:
-    """Whether it is now locked so."""
-    try:
-        fcntl.flock(descriptor, kind | fcntl.LOCK_NB)
-        return True
-    except BlockingIOError:
-        return False
 
 
 def _weights(checkpoint: Checkpoint) -> object:

@@ -6,6 +6,7 @@ No function here waits for a pipe, reads a device to its end, or follows a link 
 from __future__ import annotations
 
 import errno
+import fcntl
 import json
 import mmap
 import os
@@ -15,6 +16,7 @@ import secrets
 import shlex
 import stat
 import tempfile
+import time
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager, suppress
 from io import BufferedReader, BufferedWriter
@@ -87,6 +89,12 @@ def to_append(path: Path) -> BufferedWriter:
     return os.fdopen(descriptor, "ab")
 
 
+def append_dated(path: Path, line: str) -> None:
+    """Append the line with the time of now, from any thread; a log that cannot be written hinders nobody."""
+    with suppress(OSError), to_append(path) as file:
+        file.write(f"{time.strftime('%F %T')} {line}\n".encode())
+
+
 def is_linked(path: Path) -> StorageFailed:
     """The error for a link in the place of what is written."""
     return StorageFailed(f"{path} is a link to {os.readlink(path)}. Nothing is written through it: move there what it "
@@ -145,7 +153,21 @@ def absolute(entries: Iterable[str]) -> list[str]:
     return paths
 
 
-def without_locks(path: Path, error: OSError) -> StorageFailed:
+def locked(descriptor: int, path: Path, kind: int) -> bool:
+    """Whether an open file is locked so now; without LOCK_NB in `kind`, waits for it.
+
+    Raises StorageFailed where the file system of `path` has no locks.
+    """
+    try:
+        fcntl.flock(descriptor, kind)
+        return True
+    except BlockingIOError:
+        return False
+    except OSError as error:
+        raise _without_locks(path, error) from None
+
+
+def _without_locks(path: Path, error: OSError) -> StorageFailed:
     """The error for a file whose file system refused a lock."""
     return StorageFailed(
         f"the file system of {path} has no locks now ({error.strerror}), and without them two processes could write "

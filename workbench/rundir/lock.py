@@ -20,13 +20,13 @@ import psutil
 
 from workbench.errors import RunExists, StorageFailed
 from workbench.rundir import RunDirectory, gone
-from workbench.rundir.files import without_locks
+from workbench.rundir.files import locked
 
 LOOK_S = 0.3  # a check whether a run or a sweep is alive holds its lock for an instant
 ORPHANS_LIVE_S = 10.0  # children of a dead supervisor, which hold its lock, end themselves within this time
 LAST_MOMENTS_S = 30.0  # a supervisor whose run was deleted ends it within this time
 LEASE_S = 120.0  # NFSv4 keeps the locks of a lost machine for a lease: 90 s on Linux (Documentation/filesystems/nfs)
-OF_RUN = "WORKBENCH_RUN"  # variable of a run's learners and actors, and of what they start: the run's directory
+_OF_RUN, _OF_SESSION = "WORKBENCH_RUN", "WORKBENCH_SESSION"  # variables of what a run started: see `marks`
 
 _RETRY_S = 0.05
 _descriptors: dict[Path, int] = {}  # of locks held in `with` blocks of this process
@@ -70,7 +70,7 @@ def hold(path: Path, *, wait_s: float) -> int | None:
     deadline = time.monotonic() + wait_s
     while True:
         try:
-            if _taken(descriptor, path, fcntl.LOCK_EX):
+            if locked(descriptor, path, fcntl.LOCK_EX | fcntl.LOCK_NB):
                 return descriptor
         except StorageFailed:
             os.close(descriptor)
@@ -108,20 +108,9 @@ def is_held(path: Path) -> bool:
     except FileNotFoundError:
         return False
     try:
-        return not _taken(descriptor, path, fcntl.LOCK_SH)
+        return not locked(descriptor, path, fcntl.LOCK_SH | fcntl.LOCK_NB)
     finally:
         os.close(descriptor)
-
-
-def _taken(descriptor: int, path: Path, kind: int) -> bool:
-    """Whether the lock was free, and is now held. Raises StorageFailed where the file system has no locks."""
-    try:
-        fcntl.flock(descriptor, kind | fcntl.LOCK_NB)
-        return True
-    except BlockingIOError:
-        return False
-    except OSError as error:
-        raise without_locks(path, error) from None
 
 
 def _open(path: Path, flags: int) -> int:
@@ -146,24 +135,25 @@ def processes(run: RunDirectory, *entries: str) -> list[psutil.Process]:
             if entry in entries and os.path.realpath(directory) == path and process.pid != os.getpid()]
 
 
+def marks(run: str) -> dict[str, str]:
+    """Variables of learners and actors that this process starts, which what they start inherits: the run's directory,
+    and the session of all of them."""
+    return {_OF_RUN: run, _OF_SESSION: str(os.getsid(0))}
+
+
 def end_left_behind(run: RunDirectory) -> None:
-    """Kill programs of this user, here, that learners and actors of this run started, and that outlived them."""
+    """Kill programs of this user, here, that learners and actors of this run started, and that outlived them.
+
+    Those in a session of their own stay: daemons, and what runs in a terminal that the run opened.
+    """
     path = os.path.realpath(run.path)
     for process in psutil.process_iter(["environ", "uids"]):
-        directory, uids = (process.info["environ"] or {}).get(OF_RUN, ""), process.info["uids"]
+        variables, uids = process.info["environ"] or {}, process.info["uids"]
+        directory, session = variables.get(_OF_RUN, ""), variables.get(_OF_SESSION, "")
         is_its = bool(directory) and os.path.realpath(directory) == path and uids and uids.real == os.getuid()
-        if is_its and _lost_leader(process.pid):
-            with suppress(psutil.Error):  # it has ended
+        with suppress(ProcessLookupError, psutil.Error):  # it has ended
+            if is_its and session == str(os.getsid(process.pid)) and _has_ended(int(session)):
                 process.kill()
-
-
-def _lost_leader(pid: int) -> bool:
-    """Whether the leaders of its group and session have ended, as those of a run; False for a daemon, whose group began
-    with a session of its own, and for what runs in a terminal that the run opened."""
-    with suppress(ProcessLookupError):  # it has ended itself
-        group, session = os.getpgid(pid), os.getsid(pid)
-        return group != session and _has_ended(group) and _has_ended(session)
-    return False
 
 
 def _has_ended(pid: int) -> bool:

@@ -8,11 +8,11 @@ import os
 import secrets
 import shutil
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from pathlib import Path
 
 from workbench.errors import HomeNotWritable, WorkbenchError
-from workbench.rundir.files import make_private, without_locks
+from workbench.rundir.files import locked, make_private
 
 _MAKING = ".making"
 
@@ -71,20 +71,10 @@ def _making(folder: Path) -> Iterator[None]:
     """
     descriptor = os.open(folder.parent / _MAKING, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
     try:
-        with suppress(BlockingIOError):
-            _flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB, folder)
+        if locked(descriptor, folder, fcntl.LOCK_EX | fcntl.LOCK_NB):
             for leftover in folder.glob(f"{_MAKING}-*"):
                 shutil.rmtree(leftover, ignore_errors=True)
-        _flock(descriptor, fcntl.LOCK_SH, folder)
+        locked(descriptor, folder, fcntl.LOCK_SH)
         yield
     finally:
         os.close(descriptor)
-
-
-def _flock(descriptor: int, kind: int, folder: Path) -> None:
-    try:
-        fcntl.flock(descriptor, kind)
-    except BlockingIOError:
-        raise
-    except OSError as error:
-        raise without_locks(folder, error) from None

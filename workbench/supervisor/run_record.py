@@ -15,7 +15,7 @@ from workbench.errors import RunNotFound, WorkbenchError
 from workbench.metrics import MetricsReader, MetricsWriter, Progress
 from workbench.metrics.status import RunStatus
 from workbench.rundir import RunDirectory, code_before
-from workbench.rundir.files import to_append
+from workbench.rundir.files import append_dated
 
 WAIT_S = 2.0  # for other writers of the metrics; meanwhile the supervisor answers no call
 
@@ -65,8 +65,7 @@ class RunRecord:
 
     def event(self, kind: str, message: str, *, progress: Progress | None, data: dict[str, Any] | None = None) -> None:
         """Write an event, and a line in the run's log."""
-        with suppress(OSError), to_append(self._run.logs / "supervisor.log") as file:  # in any thread
-            file.write(f"{time.strftime('%F %T')} {kind}: {message}\n".encode())
+        append_dated(self._run.logs / "supervisor.log", f"{kind}: {message}")
         with self._attempt("metrics"):
             self._writer.event(kind, message, progress=progress, data=data)
 

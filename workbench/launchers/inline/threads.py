@@ -13,12 +13,11 @@ import threading
 import time
 import traceback
 from collections.abc import Callable
-from contextlib import suppress
 from pathlib import Path
 from typing import Protocol
 
 from workbench.errors import WorkbenchError, record_of
-from workbench.rundir.files import tail, to_append
+from workbench.rundir.files import append_dated, tail
 from workbench.supervisor.hosts.life import Life, ProcessEnding
 from workbench.wire.lifeline import FATAL
 
@@ -134,8 +133,7 @@ class ThreadLife(Life):
         return tail(self.log)
 
     def _note(self, text: str) -> None:
-        with suppress(OSError), to_append(self.log) as log:
-            log.write(f"{time.strftime('%F %T')} {text.rstrip()}\n".encode())
+        append_dated(self.log, text.rstrip())
 
 
 def _stack(thread: threading.Thread) -> str:

@@ -160,8 +160,7 @@ class Follower:
         """Write a problem to `LOG` of the copy; once, while it is the same."""
         if self._copy is not None and self._copy.is_there and problem != self._noted:
             self._noted = problem
-            with suppress(OSError), files.to_append(self._copy.directory.logs / LOG) as file:
-                file.write(f"{time.strftime('%F %T')} {problem}\n".encode())
+            files.append_dated(self._copy.directory.logs / LOG, problem)
 
     def _look_again(self) -> None:
         """Find the run anew after a loss: of its node, or of the connection. Raises WorkbenchError."""

@@ -7,7 +7,6 @@ It connects to the cluster, and then takes requests, lines of JSON, from standar
 
 from __future__ import annotations
 
-import hashlib
 import json
 import os
 import sys
@@ -21,7 +20,7 @@ from workbench.errors import ConnectionLost, record_of
 from workbench.launchers.ray.connecting import connect
 from workbench.rundir import RunDirectory, sealed
 from workbench.supervisor.hosts.ray import get_group, granted, group_name, in_group, learners_group
-from workbench.supervisor.hosts.ray_actor import Task, host_options, inherited
+from workbench.supervisor.hosts.ray_actor import Task, host_options, inherited, token_digest
 from workbench.wire.endpoints import SUPERVISOR
 
 _GRACE_S = 2000.0  # for a supervisor to stop: the learner's last checkpoint may hold its replay
@@ -39,9 +38,8 @@ def _say(**message: Any) -> None:
 def _start(path: str) -> Any:
     """The host of the run's supervisor; it outlives this process."""
     run = RunDirectory(Path(path))
-    digest = hashlib.sha256((run.path / "token").read_bytes()).hexdigest()
     environment = {**inherited(), sealed.VOUCHED: sealed.vouched(run.code)}
-    task = Task(SUPERVISOR, str(run.path), ("_supervisor", "RUN"), digest, 1, environment)
+    task = Task(SUPERVISOR, str(run.path), ("_supervisor", "RUN"), token_digest(run), 1, environment)
     _remove(run)
     group, resources = learners_group(run)
     _say(placed={"needs": str(resources)})

@@ -84,7 +84,7 @@ class ThisMachine:
         return self._child(f"actor-{index}", ["_actor", str(self._run.path), str(index)], threads=1)
 
     def _child(self, name: str, arguments: list[str], *, threads: int) -> Child:
-        environment = {**os.environ, **variables(threads), lock.OF_RUN: str(self._run.path)}
+        environment = {**os.environ, **variables(threads), **lock.marks(str(self._run.path))}
         return Child(name, arguments, logs=self._run.logs, environment=environment, keep_open=self._keep_open)
 
 

@@ -33,6 +33,7 @@ from workbench.supervisor.hosts.ray_actor import (
     inherited,
     node_id,
     title,
+    token_digest,
 )
 from workbench.supervisor.machines.ray_notices import Seat
 from workbench.wire.endpoints import SUPERVISOR, learner_name
@@ -70,9 +71,8 @@ class RayPlace:
         self.notebook = read(os.environ.get(NOTEBOOK, ""))
 
     def learner(self, rank: int, *, threads: int) -> RemoteChild:
-        digest = hashlib.sha256((self.run.path / "token").read_bytes()).hexdigest()
-        task = Task(learner_name(rank), str(self.run.path), ("_learner", "RUN", str(rank)), digest, threads,
-                    inherited())
+        task = Task(learner_name(rank), str(self.run.path), ("_learner", "RUN", str(rank)), token_digest(self.run),
+                    threads, inherited())
         return self._child(task, in_group(self._learners, rank), granted(self._learners, rank))
 
     def actor(self, index: int) -> RemoteChild:

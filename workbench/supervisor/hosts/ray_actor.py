@@ -61,6 +61,11 @@ class Task:
     environment: Mapping[str, str] = field(default_factory=dict)
 
 
+def token_digest(run: RunDirectory) -> str:
+    """SHA-256 of the run's token as this machine sees it. Raises OSError."""
+    return hashlib.sha256((run.path / "token").read_bytes()).hexdigest()
+
+
 class _Away(StorageFailed):
     """Storage that is not there now, or a lock that is held now: a later try may find it otherwise."""
 
@@ -163,7 +168,7 @@ class ProcessHost:
         if self._task.token is None:
             return
         deadline = time.monotonic() + _STORAGE_S
-        while (digest := self._token_digest()) != self._task.token:
+        while (digest := self._digest()) != self._task.token:
             if time.monotonic() > deadline:
                 raise _Away(
                     f"{host_address()} does not see the run directory {self._run.path} ({digest[:40]}), which its "
@@ -172,10 +177,10 @@ class ProcessHost:
                     "launch), and follow the run from here: wb.attach('ray://HOST:PORT/NAME').")
             time.sleep(POLL_S)
 
-    def _token_digest(self) -> str:
+    def _digest(self) -> str:
         """SHA-256 of the run's token as this node sees it, or why it does not."""
         try:
-            return hashlib.sha256((self._run.path / "token").read_bytes()).hexdigest()
+            return token_digest(self._run)
         except OSError as error:
             return error.strerror or "not there"
 
@@ -202,7 +207,7 @@ class ProcessHost:
                 if not name.startswith("RAY_") or (drives and name.startswith("RAY_AUTH_"))}
         folders = self._task.environment.get("PYTHONPATH", "").split(os.pathsep)
         return {**node, **variables(self._task.threads), **self._task.environment, HOST: host_address(),
-                **({} if drives else {lock.OF_RUN: self._task.run}),
+                **({} if drives else lock.marks(self._task.run)),
                 "PYTHONPATH": os.pathsep.join(folder for folder in folders if Path(folder).is_dir()),
                 ADDRESS: _cluster()}
 
