@@ -117,11 +117,15 @@ def meanwhile(
     return shown
 
 
+def in_notebook() -> bool:
+    """Whether this process is the kernel of a notebook."""
+    ipython = sys.modules.get("IPython")
+    return ipython is not None and hasattr(ipython.get_ipython(), "kernel")
+
+
 def preload(name: str) -> None:
     """In a notebook, load `workbench.widgets.<name>` in a thread, while the cell waits for something else."""
-    ipython = sys.modules.get("IPython")
-    shell = ipython.get_ipython() if ipython is not None else None
-    if hasattr(shell, "kernel") and f"workbench.widgets.{name}" not in sys.modules:
+    if in_notebook() and f"workbench.widgets.{name}" not in sys.modules:
         threading.Thread(target=_load_quietly, args=[name], name="workbench-preload", daemon=True).start()
 
 

@@ -14,6 +14,8 @@ from typing import Any
 
 from tqdm.std import tqdm
 
+from workbench.imports import in_notebook
+
 NOTIFIER: ContextVar[Callable[[str], None]] = ContextVar("NOTIFIER", default=print)  # the command line sets its own
 
 _TIMES = " [{elapsed}<{remaining}]"
@@ -29,11 +31,7 @@ def notify(sentence: str) -> None:
 
 def interactive() -> bool:
     """Whether a person sees the output: in a notebook's cell or a terminal."""
-    if sys.stdout.isatty():
-        return True
-    ipython = sys.modules.get("IPython")
-    shell = ipython.get_ipython() if ipython is not None else None
-    return shell is not None and hasattr(shell, "kernel")
+    return sys.stdout.isatty() or in_notebook()
 
 
 def _is_file() -> bool:

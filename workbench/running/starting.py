@@ -26,7 +26,6 @@ from workbench.errors import (
     ConnectionLost,
     InvalidInput,
     RunExists,
-    RunFailed,
     RunNotAlive,
     StorageFailed,
     WaitTimeout,
@@ -297,7 +296,7 @@ def _await_supervisor(control: Control, launched: Launched, timeout_s: float) ->
         if control.directory.read()["state"] in ENDED or answers(control):
             return
         if has_ended:
-            raise RunFailed(f"the supervisor of {name} ended while it started. Its log ends:\n{launched.logs()}")
+            raise waiting.ended_early(f"the supervisor of {name}", launched)
         time.sleep(0.05)
     logs = launched.logs()
     launched.stop()

@@ -51,6 +51,11 @@ def failure(control: Control) -> WorkbenchError:
     return by_name(error["type"], error["message"])
 
 
+def ended_early(what: str, process: Launched) -> RunFailed:
+    """The error for a process that ended before it did anything."""
+    return RunFailed(f"{what} ended while it started. Its log ends:\n{process.logs()}")
+
+
 def until_ready(control: Control, launched: Launched, timeout_s: float, *, progress: bool | None) -> RunStatus:
     """The status once the learner trains. Raises the run's own error, or WaitTimeout, after which the run goes on."""
     name, preset, began = control.directory.name, control.directory.read().get("preset"), time.monotonic()
@@ -64,7 +69,7 @@ def until_ready(control: Control, launched: Launched, timeout_s: float, *, progr
             if status.state == "stopped":
                 raise RunNotAlive(f"{name} was stopped while it started.")
             if status.state == "dead" and launched.poll() is not None:
-                raise RunFailed(f"the supervisor of {name} ended while it started. Its log ends:\n{launched.logs()}")
+                raise ended_early(f"the supervisor of {name}", launched)
     raise WaitTimeout(
         f"{name} does not train after {timeout_s:g} s: {(status.reason or status.state).rstrip('.')}. "
         f"It goes on; wb.attach({name!r}).status says more, and its logs are in {control.directory.logs}."

@@ -16,6 +16,7 @@ from workbench.metrics.status import RunStatus
 from workbench.rundir import RunDirectory, lock
 from workbench.running import launch
 from workbench.running.connection import stored_status
+from workbench.running.waiting import ended_early
 
 MOST_LIVES = 3  # of a run whose supervisor dies
 _AGAIN_S = 30.0  # between questions to a cluster that does not answer
@@ -80,8 +81,7 @@ class KeptRun:
         if self._owed is not None:
             self.begin(**self._owed)
         elif self._launched is not None and self._launched.poll() is not None:
-            raise RunFailed(f"the supervisor of {self._run.name} ended while it started. Its log ends:\n"
-                            f"{self._launched.logs()}")
+            raise ended_early(f"the supervisor of {self._run.name}", self._launched)
         elif not self._begins_by_itself():
             self._revive()
         return False

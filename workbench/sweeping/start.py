@@ -8,10 +8,11 @@ from typing import Any
 from workbench.config import RunConfig, chosen, hardware
 from workbench.config.few_updates import few_updates
 from workbench.config.settings import Setting
-from workbench.errors import InvalidInput, OutOfBounds, RunAlive, RunExists, RunFailed, WaitTimeout
+from workbench.errors import InvalidInput, OutOfBounds, RunAlive, RunExists, WaitTimeout
 from workbench.launchers.local import LocalProcess
 from workbench.rundir import ENDED, lock
 from workbench.running.progress import notify
+from workbench.running.waiting import ended_early
 from workbench.sweeping.space import Space, ends
 from workbench.sweeping.sweep_folder import SweepFolder, is_at_rest
 
@@ -96,6 +97,6 @@ def _await(folder: SweepFolder, process: LocalProcess) -> None:
         if folder.read()["state"] != "starting":
             return
         if exited:
-            raise RunFailed(f"the process of {folder.name} ended while it started. Its log ends:\n{process.logs()}")
+            raise ended_early(f"the process of {folder.name}", process)
         time.sleep(0.05)
     raise WaitTimeout(f"the process of {folder.name} has not begun after {_START_S:g} s. Its log:\n{process.logs()}")
