@@ -28,7 +28,7 @@ from workbench.errors import AccessDenied, InvalidInput
 from workbench.launchers import colab
 from workbench.playing.rollout import Rollout, load
 from workbench.playing.store import RolloutWriter
-from workbench.rundir import RunDirectory, sealed
+from workbench.rundir import RunDirectory, sealed, untried
 from workbench.running.checking import checked_config
 from workbench.sweeping import study, sweep_folder
 
@@ -312,7 +312,7 @@ def test_another_machine_of_the_run_loads_what_its_launch_vouched_for(
     home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     run = rundir.create("mine", {}, code=code_of(environment=Short))
-    told = sealed.vouched(run.code)
+    told = sealed.vouched(*untried.loaded(run).values())
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "node"))
     with pytest.raises(AccessDenied):
         sealed.read(run.code / "environment.pkl")

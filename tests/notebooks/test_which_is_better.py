@@ -25,7 +25,7 @@ def test_the_lesson_tells_luck_from_skill(module_home: Path, tmp_path: Path) -> 
     mine = [tuple(map(float, found)) for found in re.findall(r"^[AB]: IQM ([\d.]+) \[([\d.]+), ([\d.]+)\]", said, re.M)]
     assert len(mine) == 4 and all(low <= value <= high for value, low, high in mine)
     seeds = shown_table(cell_with(cells, "def first_seeds"))
-    assert "inf" in seeds["1 seed"]["A: IQM"] and "inf" not in seeds["10 seeds"]["A: IQM"]
+    assert "no interval" in seeds["1 seed"]["A: IQM"] and "no interval" not in seeds["10 seeds"]["A: IQM"]
     above = shown_table(cell_with(cells, "def b_above"))
     share = [int(row["B ends above A"].rstrip("%")) for row in above.values()]
     assert share == sorted(share) and 45 < share[0] < 56, "the more seeds, the clearer; one is a coin toss"

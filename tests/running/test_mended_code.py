@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import os
 import sqlite3
 from collections.abc import Callable
 from contextlib import ExitStack, closing, nullcontext
@@ -14,11 +15,12 @@ import pytest
 import workbench as wb
 from tests.conftest import SMALL
 from tests.rewarding import Rewarding
-from workbench import environments, rundir
+from workbench import checkpoints, environments, rundir
+from workbench.copies import run_copy
 from workbench.errors import EnvironmentFailed, RunExists, RunFailed, StorageFailed, WorkbenchError
 from workbench.metrics import MetricsReader, MetricsWriter
 from workbench.metrics.status import RunStatus
-from workbench.rundir import RunDirectory, code_before, lock
+from workbench.rundir import RunDirectory, lock, untried
 from workbench.running import checking, launch, taking_back, waiting
 from workbench.running.connection import Control
 from workbench.running.mending import going_on_mended
@@ -53,6 +55,11 @@ def run(home: Path) -> RunDirectory:
     return run
 
 
+def loaded(run: RunDirectory) -> bytes:
+    """The environment that the run's processes load."""
+    return untried.loaded(run)["environment.pkl"].read_bytes()
+
+
 def contents(run: RunDirectory) -> dict[str, Any]:
     """The run's code by file name, with its record and its last status."""
     record = {name: value for name, value in run.read().items() if value is not None}
@@ -74,7 +81,7 @@ def test_code_is_what_it_was_after_a_start_that_fails(run: RunDirectory, monkeyp
     before = contents(run)
 
     def fails(directory: RunDirectory) -> None:
-        assert contents(directory)["environment.pkl"] != before["environment.pkl"]
+        assert loaded(directory) != before["environment.pkl"] == contents(directory)["environment.pkl"]
         raise ArithmeticError
 
     in_place_of_a_start(monkeypatch, fails)
@@ -95,26 +102,28 @@ def test_a_start_that_is_interrupted_goes_on_with_the_mended_code(
     in_place_of_a_start(monkeypatch, interrupted)
     with pytest.raises(KeyboardInterrupt) as raised:
         wb.resume("walk", environment=mended())
-    assert not hasattr(raised.value, "__notes__") and code_before.is_kept(run)
-    assert contents(run)["environment.pkl"] != before["environment.pkl"] and run.read()["state"] == "starting"
-    assert taking_back.take_back(Control(run)) and contents(run)["environment.pkl"] == before["environment.pkl"]
+    assert not hasattr(raised.value, "__notes__") and untried.is_there(run)
+    assert loaded(run) != before["environment.pkl"] and run.read()["state"] == "starting"
+    assert taking_back.take_back(Control(run)) and loaded(run) == before["environment.pkl"]
+    assert [event["message"] for event in MetricsReader(run.metrics).events()][-1:] == [
+        "the mended code never trained, and was taken back"]
 
 
 def test_a_full_disk_half_way_leaves_the_code_and_says_what_to_do(
     run: RunDirectory, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    before, write = contents(run), code_before.write_atomically
+    before, write = contents(run), untried.write_atomically
 
     def full(path: Path, data: bytes) -> None:
-        if path.parent == run.code:
+        if path.parent == run.untried:
             raise OSError(errno.ENOSPC, "No space left on device")
         write(path, data)
 
     in_place_of_a_start(monkeypatch, lambda _: None)
-    monkeypatch.setattr(code_before, "write_atomically", full)
+    monkeypatch.setattr(untried, "write_atomically", full)
     with pytest.raises(StorageFailed, match=r"cannot write .*code: No space left on device\. Make room there"):
         wb.resume("walk", environment=mended())
-    assert contents(run)["environment.pkl"] == before["environment.pkl"] and not code_before.is_kept(run)
+    assert loaded(run) == before["environment.pkl"] and not untried.is_there(run)
 
 
 def test_a_killed_call_loses_no_code_and_the_next_one_says_that_it_is_there_again(
@@ -124,29 +133,57 @@ def test_a_killed_call_loses_no_code_and_the_next_one_says_that_it_is_there_agai
     in_place_of_a_start(monkeypatch, lambda _: None)
     monkeypatch.setattr(launch, "taken_back_if_it_fails", lambda _: nullcontext())
     wb.resume("walk", environment=mended(), actors=7)
-    assert run.config().actors == 7 and contents(run)["environment.pkl"] != before["environment.pkl"]
+    assert run.config().actors == 7 != run.tried_config().actors and loaded(run) != before["environment.pkl"]
     wb.resume("walk")
-    assert "walk has its former code and settings again: the mended code never trained." in capsys.readouterr().out
-    assert contents(run)["environment.pkl"] == before["environment.pkl"] and run.config().actors != 7
-    assert not code_before.is_kept(run) and not run.read().get("mended")
+    assert "walk was mended before by code that never trained: that was taken back, with" in capsys.readouterr().out
+    assert loaded(run) == before["environment.pkl"] and run.config().actors != 7
+    assert not untried.is_there(run) and not run.read().get("mended")
 
 
 def test_a_fork_takes_the_code_that_has_trained(run: RunDirectory) -> None:
     code = contents(run)["environment.pkl"]
-    code_before.replace(run, {"environment.pkl": b"never trained", "network.pkl": b"new"}, None)
+    untried.begin(run, {"environment.pkl": b"never trained", "network.pkl": b"new"}, None)
     with pytest.raises(WorkbenchError, match="no checkpoint yet"):
         wb.attach("walk").fork()
     assert contents(run)["environment.pkl"] == code and not (run.code / "network.pkl").exists()
 
 
-def test_code_that_is_put_back_half_way_is_put_back(run: RunDirectory, monkeypatch: pytest.MonkeyPatch) -> None:
-    code = {"environment.pkl": contents(run)["environment.pkl"]}
-    code_before.replace(run, {"environment.pkl": b"new", "network.pkl": b"new"}, None)
-    code_before.put_back(run)
-    assert code_before.put_back(run).record["state"] == "stopped", "its record could not be written"
-    code_before.forget(run)
-    assert {path.name: path.read_bytes() for path in run.code.iterdir()} == code
-    code_before.forget(run)
+def test_code_that_is_adopted_half_way_is_the_runs(run: RunDirectory, monkeypatch: pytest.MonkeyPatch) -> None:
+    def killed(*_: Any) -> None:
+        raise KeyboardInterrupt
+
+    untried.begin(run, {"environment.pkl": b"new", "network.pkl": b"new"}, None)
+    with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
+        patch.setattr(os, "replace", killed)
+        untried.adopt(run)
+    for name in ("environment.pkl", "network.pkl"):
+        assert untried.loaded(run)[name].read_bytes() == b"new"
+        assert next(path for path in untried.places(run, name) if path.exists()).read_bytes() == b"new"
+    assert not taking_back.take_back(Control(run)) and untried.before(run) is None
+    assert {path.name: path.read_bytes() for path in run.code.iterdir()} == {
+        "environment.pkl": b"new", "network.pkl": b"new"}
+
+
+def test_code_whose_supervisor_did_not_see_that_it_trained_stays(run: RunDirectory) -> None:
+    def written(frames: int, updates: int) -> None:
+        meta = {"steps": frames, "updates": updates, "time_s": 3.0}
+        checkpoints.write(run.checkpoints, frames=frames, groups={"model": {}}, meta=meta, requested=False)
+
+    written(800, updates=8)
+    untried.begin(run, {"environment.pkl": b"new"}, None)
+    written(900, updates=8)
+    assert untried.before(run) is not None
+    written(1000, updates=9)
+    assert untried.before(run) is None and (run.code / "environment.pkl").read_bytes() == b"new"
+
+
+def test_a_copy_gets_the_code_that_has_trained_with_its_settings(run: RunDirectory, tmp_path: Path) -> None:
+    code, config = contents(run)["environment.pkl"], run.config()
+    untried.begin(run, {"environment.pkl": b"never trained"}, None)
+    run.write(config=config.replaced(actors=7).to_json())
+    run_copy.write(run, tmp_path / "copy", [])
+    copied = RunDirectory(tmp_path / "copy")
+    assert (copied.code / "environment.pkl").read_bytes() == code and copied.config() == config
 
 
 def test_what_is_kept_and_cannot_be_removed_is_said(run: RunDirectory, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -156,9 +193,9 @@ def test_what_is_kept_and_cannot_be_removed_is_said(run: RunDirectory, monkeypat
     def locked(control: Control) -> bool:
         raise sqlite3.OperationalError("database is locked")
 
-    code_before.replace(run, {"environment.pkl": b"new"}, None)
+    untried.begin(run, {"environment.pkl": b"new"}, None)
     monkeypatch.setattr(Path, "unlink", read_only)
-    with pytest.raises(StorageFailed, match=r"cannot remove .*kept\.json: Read-only file system\. Make its folder w"):
+    with pytest.raises(StorageFailed, match=r"cannot remove .*before\.json: Read-only file system\. Make its folder w"):
         taking_back.take_back(Control(run))
     monkeypatch.setattr(taking_back, "take_back", locked)
     with pytest.raises(ArithmeticError), taking_back.taken_back_if_it_fails(Control(run)):
@@ -166,18 +203,18 @@ def test_what_is_kept_and_cannot_be_removed_is_said(run: RunDirectory, monkeypat
 
 
 def test_nothing_is_taken_back_from_a_run_that_another_process_starts(run: RunDirectory) -> None:
-    code_before.replace(run, {"environment.pkl": b"of another process"}, None)
+    untried.begin(run, {"environment.pkl": b"of another process"}, None)
     with lock.held(lock.of_start(run), wait_s=0):
         with pytest.raises(ArithmeticError) as raised, taking_back.taken_back_if_it_fails(Control(run)):
             raise ArithmeticError
         with pytest.raises(RunExists, match="walk is being started by another process"):
             taking_back.take_back(Control(run))
     assert not hasattr(raised.value, "__notes__")
-    assert (run.code / "environment.pkl").read_bytes() == b"of another process"
+    assert loaded(run) == b"of another process"
 
 
 def test_a_run_that_is_still_ending_is_waited_for(run: RunDirectory, monkeypatch: pytest.MonkeyPatch) -> None:
-    code_before.replace(run, {"environment.pkl": b"new"}, None)
+    untried.begin(run, {"environment.pkl": b"new"}, None)
     run.write(state="stopping")
     supervisor = ExitStack()
     supervisor.enter_context(lock.held(lock.of_supervisor(run), wait_s=0))
@@ -195,7 +232,7 @@ def test_a_run_that_is_still_ending_is_waited_for(run: RunDirectory, monkeypatch
 
 @pytest.mark.parametrize("meanwhile", [
     lambda run: run.write(lives=2),
-    lambda run: code_before.replace(run, {"environment.pkl": b"of another process"}, None),
+    lambda run: untried.begin(run, {"environment.pkl": b"of another process"}, None),
 ])
 def test_a_run_that_another_process_has_started_since_it_was_checked_is_left_alone(
     run: RunDirectory, monkeypatch: pytest.MonkeyPatch, meanwhile: Callable[[RunDirectory], None]
@@ -216,7 +253,7 @@ def test_code_that_the_run_has_already_is_not_called_mended(
     in_place_of_a_start(monkeypatch, lambda _: None)
     wb.resume("walk", environment=Walk)
     assert "walk has this very environment already, and goes on with it." in capsys.readouterr().out
-    assert not run.read().get("mended") and not code_before.is_kept(run)
+    assert not run.read().get("mended") and not untried.is_there(run)
 
 
 @pytest.mark.parametrize(("error", "said"), [
@@ -262,12 +299,12 @@ def test_a_run_goes_on_with_its_code_after_the_call_that_mended_it_was_killed(
     with monkeypatch.context() as patch, pytest.raises(WorkbenchError, match="not mended"):
         patch.setattr(launch, "taken_back_if_it_fails", lambda _: nullcontext())
         wb.resume("walk", environment=mended(fails=True), progress=False)
-    assert wb.attach("walk").state == "failed" and code.read_bytes() != before
+    assert wb.attach("walk").state == "failed" and untried.is_there(rundir.find("walk"))
     run = wb.resume("walk", progress=False)
     assert run.state == "training" and code.read_bytes() == before
     run.stop()
     run = wb.resume("walk", environment=mended(), progress=False)
     try:
-        assert code.read_bytes() != before and not code_before.is_kept(run.directory), "it trains"
+        assert code.read_bytes() != before and not untried.is_there(run.directory), "it trains"
     finally:
         run.stop()

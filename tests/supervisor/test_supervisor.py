@@ -18,7 +18,7 @@ from workbench.config import RunConfig
 from workbench.errors import InvalidInput, WorkbenchError
 from workbench.metrics import MetricsReader, MetricsWriter
 from workbench.metrics.status import LearnerStatus, RunStatus
-from workbench.rundir import RunDirectory, code_before, lock
+from workbench.rundir import RunDirectory, lock, untried
 from workbench.running.changes import changes, last
 from workbench.running.connection import stored_status
 from workbench.supervisor.endings import Outcome
@@ -317,21 +317,21 @@ def test_a_run_that_ends_before_its_first_update_says_that_it_has_learnt_nothing
     assert "before the first update, so that nothing was learnt. Give more frames" in supervisor._outcome.message
 
 
-def test_the_code_of_before_a_mended_one_is_kept_until_the_mended_one_has_made_an_update(
+def test_mended_code_is_untried_until_it_has_made_an_update(
     learner: Learner, run: RunDirectory
 ) -> None:
     meta = {"steps": 200, "updates": 8, "time_s": 3.0}
     checkpoints.write(run.checkpoints, frames=800, groups={"model": {}}, meta=meta, requested=False)
-    code_before.replace(run, {"algorithm.pkl": b"mended"}, None)
+    untried.begin(run, {"algorithm.pkl": b"mended"}, None)
     supervisor = Supervisor(run, MetricsWriter(run.metrics), place=ThisMachine(run, keep_open=0))
     learner.told |= {"updates": 8, "reason": "filling the replay"}
     supervisor._poll_learner()
-    assert supervisor.state == "training" and code_before.is_kept(run)
+    assert supervisor.state == "training" and untried.is_there(run)
     supervisor._close(Outcome("finished", "reached max_hours=1"))
-    assert code_before.is_kept(run)
+    assert untried.is_there(run)
     learner.told |= {"updates": 9}
     supervisor._poll_learner()
-    assert not code_before.is_kept(run)
+    assert not untried.is_there(run)
     supervisor.close()
 
 
@@ -339,12 +339,12 @@ def test_the_code_of_before_a_mended_one_is_kept_until_the_mended_one_has_made_a
 def test_a_last_checkpoint_tells_that_mended_code_has_trained(run: RunDirectory, updates: int, kept: bool) -> None:
     meta = {"steps": 200, "updates": 8, "time_s": 3.0}
     checkpoints.write(run.checkpoints, frames=800, groups={"model": {}}, meta=meta, requested=False)
-    code_before.replace(run, {"algorithm.pkl": b"mended"}, None)
+    untried.begin(run, {"algorithm.pkl": b"mended"}, None)
     supervisor = Supervisor(run, MetricsWriter(run.metrics), place=ThisMachine(run, keep_open=0))
     meta |= {"updates": updates}
     checkpoints.write(run.checkpoints, frames=900, groups={"model": {}}, meta=meta, requested=False)
     supervisor._close(Outcome("stopped", "stopped as asked"))
-    assert code_before.is_kept(run) is kept
+    assert untried.is_there(run) is kept
     supervisor.close()
 
 
@@ -352,10 +352,10 @@ def test_mended_code_has_trained_once_the_learner_says_so_wherever_it_began(
     supervisor: Supervisor, learner: Learner, run: RunDirectory
 ) -> None:
     supervisor._tracker.at_start = LearnerStatus(updates=8)  # of a checkpoint that turned out to be damaged
-    code_before.replace(run, {"algorithm.pkl": b"mended"}, None)
+    untried.begin(run, {"algorithm.pkl": b"mended"}, None)
     learner.told |= {"updates": 5}
     supervisor._poll_learner()
-    assert code_before.is_kept(run)
+    assert untried.is_there(run)
     learner.told |= {"trained": True}
     supervisor._poll_learner()
-    assert not code_before.is_kept(run)
+    assert not untried.is_there(run)

@@ -26,7 +26,7 @@ from workbench.config import RunConfig
 from workbench.environments.adapters.code_by_value import load_factory
 from workbench.environments.contract import VectorEnvironment, check_step
 from workbench.errors import AccessDenied, ConnectionLost, OutOfBounds, ShapeMismatch, WorkbenchError
-from workbench.rundir import RunDirectory, sealed
+from workbench.rundir import RunDirectory, sealed, untried
 from workbench.wire import grpc
 from workbench.wire.endpoints import learner_name, reach
 from workbench.wire.lifeline import Lifeline, leave_error, let_learner_first
@@ -44,7 +44,7 @@ def make_groups(config: RunConfig, run: RunDirectory) -> list[VectorEnvironment]
     groups = min(config.groups_per_actor, config.envs_per_actor)
     sizes = [len(part) for part in np.array_split(np.arange(config.envs_per_actor), groups)]
     sealed.check_module(run.code, config.environment)
-    factory = load_factory(run.code / "environment.pkl")
+    factory = load_factory(*untried.places(run, "environment.pkl"))
     vectors = [
         environments.make_configured(
             config, num_envs=size, seed=config.seed, threads=config.actor_threads, processes=config.actor_processes,

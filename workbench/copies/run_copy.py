@@ -32,7 +32,7 @@ from workbench.checkpoints.checkpoint import META, REPLAY, file_of
 from workbench.copies import LAST_COPY_S
 from workbench.errors import CheckpointCorrupt, InvalidInput, RunNotFound, StorageFailed, nearest
 from workbench.replay import demonstration_file
-from workbench.rundir import RunDirectory, files, lock, sealed
+from workbench.rundir import RunDirectory, files, lock, sealed, untried
 
 _OF_TRACKER = re.compile(r"[a-z]+\.json")
 KEPT = 2  # checkpoints: one is whole while the other is being uploaded
@@ -82,11 +82,12 @@ def write(run: RunDirectory, target: Path, found: Sequence[Checkpoint]) -> None:
     """Write these checkpoints of the run into `target`, after all that belongs to them: once they are there, it is."""
     for below in ("checkpoints", "code"):
         (target / below).mkdir(parents=True, exist_ok=True)
+    untried.settle(run)
     for code in sealed.files_in(run.code):
         _write(target / "code" / code.name, code.read_bytes())
     if opponent := checkpoints.newest(run.opponent.checkpoints):
         _copy_opponent(run, opponent, target / "opponent")
-    record = {**run.read(), "mirrored": time.time()}
+    record = {**run.read(), "config": run.tried_config().to_json(), "mirrored": time.time()}
     _write(target / "run.json", _as_json(record))
     copy_demonstrations(run, RunDirectory(target))
     for name, place in tracked(run).items():  # before the history: a row may go there twice, and none is left out

@@ -39,7 +39,7 @@ from workbench.replay.assembler import UnrollAssembler
 from workbench.replay.demonstration_file import Recorded
 from workbench.replay.experience import Experience
 from workbench.replay.unroll_fields import UnrollLayout
-from workbench.rundir import RunDirectory, code_before
+from workbench.rundir import RunDirectory, untried
 
 
 class Builder:
@@ -58,7 +58,7 @@ class Builder:
         check_same_environment(EnvironmentSpec.from_json(learners.from_leader(spec.to_json())), spec)
         roles.check(config, spec)
         torch.manual_seed(config.seed)
-        factory = load_factory(self._run.code / "network.pkl")
+        factory = load_factory(*untried.places(self._run, "network.pkl"))
         device = choose(config, spec, own_network=factory is not None, compiled=self._run.compiled)
         threads = self._threads(device)
         trainer = self._trainer(device, factory)
@@ -117,7 +117,7 @@ class Builder:
     def _trainer(self, device: Device, factory: Factory | None) -> Trainer:
         """The trainer of the run's network and algorithm, on the device."""
         config, hyperparameters = self._state.config, self._state.hyperparameters
-        own = load_factory(self._run.code / "algorithm.pkl")
+        own = load_factory(*untried.places(self._run, "algorithm.pkl"))
         if own is not None:
             check_described(own, config.own_algorithm)
             self._check_own(own, factory)
@@ -139,7 +139,7 @@ class Builder:
 
     def _is_untried(self, file: str) -> bool:
         """Whether that file of the run's code has not trained: the run has no checkpoint yet, or the code is mended."""
-        return not checkpoints.every(self._run.checkpoints) or code_before.is_replaced(self._run, file)
+        return not checkpoints.every(self._run.checkpoints) or untried.is_untried(self._run, file)
 
     def _layout(self, trainer: Trainer) -> UnrollLayout:
         algorithm = trainer.algorithm

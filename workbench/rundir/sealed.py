@@ -189,9 +189,9 @@ def _seek_code(file: BufferedReader) -> None:
     file.seek(_SEALED_BYTES if file.read(len(_MARK)) == _MARK else 0)
 
 
-def vouched(folder: Path) -> str:
-    """The value of `VOUCHED` for a run's processes on other machines. Raises as `read`."""
-    return ",".join(map(_digest, all_code(folder).values()))
+def vouched(*files: Path) -> str:
+    """The value of `VOUCHED` for a run's processes on other machines that may load these. Raises as `read`."""
+    return ",".join(_digest(code) for code in map(read, files) if code is not None)
 
 
 def _parted(data: bytes) -> tuple[bytes, bytes]:

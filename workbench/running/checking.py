@@ -18,7 +18,7 @@ from workbench.errors import (
     InvalidInput,
     UnknownName,
 )
-from workbench.rundir import RunDirectory, around, code_before, sealed
+from workbench.rundir import RunDirectory, around, sealed, untried
 from workbench.running.choosing import chosen_checkpoint
 from workbench.running.connection import stored_status
 from workbench.running.mending import goes_by_name, is_registered, registering, resuming_in_mended
@@ -112,7 +112,7 @@ def _network_brought(directory: RunDirectory, algorithm: type | None) -> dict[st
     if not callable(network) or not directory.read().get("code", {}).get("network"):
         return {}
     made = {file: code for file, code in _mended_network(directory, network).items()
-            if code_before.is_new(directory, file, code)}
+            if untried.is_new(directory, file, code)}
     if made:
         notify(f"{directory.name} goes on with the default_network of the class, {label_of(network)}, in place of the "
                "network that it had. network=YourNetwork gives it another one.")

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 import re
-from contextlib import closing, suppress
+from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -26,7 +26,6 @@ from workbench.running.checking import check_has_code, moved_to, with_algorithm,
 from workbench.running.choosing import chosen_checkpoint, newest_checkpoint, run_and_checkpoint
 from workbench.running.connection import Control, stored_status
 from workbench.running.starting import check_name, created, new_record
-from workbench.running.taking_back import take_back_first
 from workbench.supervisor import stopping_rules
 
 if TYPE_CHECKING:
@@ -44,10 +43,7 @@ def forked(
 ) -> RunDirectory:
     """The directory of a fork that is not started; `state` as in `new_record`. Raises the errors of `Run.fork`."""
     changes = with_opponent(changes)
-    if not run.directory.owner:
-        with suppress(RunExists):  # it lives, with code that may yet train
-            take_back_first(Control(run.directory))
-    now, mended = run.config, dict[str, bytes]()
+    now, mended = run.directory.tried_config(), dict[str, bytes]()
     if isinstance(algorithm, type):
         now, mended = with_algorithm(now, algorithm, changes)
     elif algorithm is not None:

@@ -19,7 +19,7 @@ from workbench.environments.adapters.wrapping import Wrapper
 from workbench.errors import InvalidInput, RunExists, StorageFailed, checked_arguments
 from workbench.launchers.contract import Launched, Launcher
 from workbench.metrics import MetricsReader, check_whole, holds_nothing
-from workbench.rundir import RunDirectory, code_before, sealed
+from workbench.rundir import RunDirectory, sealed, untried
 from workbench.rundir.files import make_private
 from workbench.running import demonstrating, remote, waiting
 from workbench.running.checking import (
@@ -284,7 +284,7 @@ def _checked_to_go_on(
         record = directory.read()
         make_private(directory.code)
         if mended:
-            code_before.replace(directory, mended, (MetricsReader(directory.metrics).status() or [None])[0])
+            untried.begin(directory, mended, (MetricsReader(directory.metrics).status() or [None])[0])
             directory.write(mended=record.get("lives", 0) + 1)  # the life that is to say so
         directory.write(
             state="starting", error=None, supervisor_pid=None, config=config.to_json(),
@@ -296,7 +296,7 @@ def _checked_to_go_on(
 
 def _is_new(directory: RunDirectory, file: str, data: bytes) -> bool:
     """Whether the run has other code in that file; says it where it has not."""
-    if not (new := code_before.is_new(directory, file, data)):
+    if not (new := untried.is_new(directory, file, data)):
         notify(f"{directory.name} has this very {Path(file).stem} already, and goes on with it.")
     return new
 
@@ -304,7 +304,7 @@ def _is_new(directory: RunDirectory, file: str, data: bytes) -> bool:
 def _check_same(directory: RunDirectory, before: dict[str, Any]) -> None:
     """Raises RunExists if the run has lived, or its code was replaced, since its record was read and checked."""
     now = directory.read()
-    if code_before.is_kept(directory) or any(now.get(name) != before.get(name) for name in ("lives", "config")):
+    if untried.is_there(directory) or any(now.get(name) != before.get(name) for name in ("lives", "config")):
         raise RunExists(f"{directory.name} was started by another process meanwhile. wb.attach({directory.name!r}) "
                         "shows it; call again to go on with it.")
 

@@ -1,4 +1,4 @@
-"""Gives a run back the code that it had, where a mended one has never trained (`rundir.code_before`)."""
+"""Takes mended code back that has never trained (`rundir.untried`), with the settings that came with it."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from contextlib import closing, contextmanager, suppress
 
 from workbench.metrics import MetricsWriter
-from workbench.rundir import ENDED, code_before, lock
+from workbench.rundir import ENDED, lock, untried
 from workbench.running import waiting
 from workbench.running.connection import Control
 from workbench.running.deletion import END_S
@@ -15,31 +15,33 @@ from workbench.running.starting import start_lock
 
 
 def take_back(control: Control, *, lease_s: float = lock.LEASE_S) -> bool:
-    """Whether the run has its former code, settings and state again, since the mended one has not trained.
+    """Whether mended code that has not trained was dropped, and the run has its former settings and state again.
 
     Raises RunExists where the run lives, or another process starts it, ConnectionLost, StorageFailed.
     """
     directory = control.directory
-    if not code_before.is_kept(directory):
+    if not untried.is_there(directory):
         return False
     with start_lock(control, lease_s=lease_s):
-        if not code_before.is_kept(directory):  # another process was faster
+        if (before := untried.before(directory)) is None:  # another process was faster, or it has trained
             return False
-        now, before = directory.read(), code_before.put_back(directory)
+        now = directory.read()
         unsaid = now.get("config_before") or now["config"]  # for the next life to say what changed since
         directory.write(**before.record, config_before=unsaid)
-        if before.status is not None:
-            with closing(MetricsWriter(directory.metrics)) as writer:
+        with closing(MetricsWriter(directory.metrics)) as writer:
+            if before.status is not None:
                 writer.status(before.status)  # with the reason of its end
-                writer.commit()
-        code_before.forget(directory)
+            writer.event("error", "the mended code never trained, and was taken back")
+            writer.commit()
+        untried.drop(directory)
     return True
 
 
 def take_back_first(control: Control, *, lease_s: float = lock.LEASE_S) -> None:
     """The same before another call goes on with the run, which it says: the process that mended the code was killed."""
     if take_back(control, lease_s=lease_s):
-        notify(f"{control.directory.name} has its former code and settings again: the mended code never trained.")
+        notify(f"{control.directory.name} was mended before by code that never trained: that was taken back, with its "
+               "settings.")
 
 
 @contextmanager
@@ -52,7 +54,7 @@ def taken_back_if_it_fails(control: Control) -> Iterator[None]:
         yield
     except Exception as error:
         with suppress(Exception):  # it goes on; or else the next call takes the code back, and says what hinders it
-            if code_before.is_kept(control.directory) and control.status().state in ("stopping", *ENDED):
+            if untried.is_there(control.directory) and control.status().state in ("stopping", *ENDED):
                 waiting.until_ended(control, END_S)
             if take_back(control):
                 name = control.directory.name

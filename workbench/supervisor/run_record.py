@@ -14,7 +14,7 @@ from typing import Any
 from workbench.errors import RunNotFound, WorkbenchError
 from workbench.metrics import MetricsReader, MetricsWriter, Progress
 from workbench.metrics.status import RunStatus
-from workbench.rundir import RunDirectory, code_before
+from workbench.rundir import RunDirectory, untried
 from workbench.rundir.files import append_dated
 
 WAIT_S = 2.0  # for other writers of the metrics; meanwhile the supervisor answers no call
@@ -43,7 +43,7 @@ class RunRecord:
         self._run, self._writer = run, writer
         self._recorded: dict[str, Any] = {}
         self._problems: dict[str, str] = {}  # by file: why it cannot be written now
-        self._has_forgotten = False
+        self._has_adopted = False
 
     @property
     def warning(self) -> str:
@@ -69,12 +69,12 @@ class RunRecord:
         with self._attempt("metrics"):
             self._writer.event(kind, message, progress=progress, data=data)
 
-    def forget_code_before(self) -> None:
-        """Drop the code of before a mended one, which has trained and is not taken back any more."""
-        if not self._has_forgotten:
+    def adopt_mended_code(self) -> None:
+        """Mended code has trained, and is not taken back any more."""
+        if not self._has_adopted:
             with self._attempt("code"):
-                code_before.forget(self._run)
-                self._has_forgotten = True
+                untried.adopt(self._run)
+                self._has_adopted = True
 
     def close(self) -> None:
         """Write pending entries, and close."""

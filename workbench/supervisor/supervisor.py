@@ -313,7 +313,7 @@ class Supervisor:
             alive = {index for index, child in self._group.actors.items() if child.alive}
             self._tracker.note_status(phase, status, alive=alive)
             if self._tracker.has_trained:
-                self._run_record.forget_code_before()
+                self._run_record.adopt_mended_code()
             for flood in phase.floods:
                 if flood not in floods:
                     self.event("error", flood)
@@ -432,7 +432,7 @@ class Supervisor:
                 outcome = self._at_total()  # while it was being stopped
             self.state, self._outcome = outcome.state, outcome
             if self._tracker.has_trained:
-                self._run_record.forget_code_before()
+                self._run_record.adopt_mended_code()
         data = {"error": outcome.error} if outcome.error else {}
         self.event(outcome.state if outcome.state != "stopped" else "stop", outcome.message, **data)
         deadline = time.monotonic() + _OUTCOME_S

@@ -128,14 +128,16 @@ def _why(error: Exception, unsent: dict[str, str]) -> str:
     return f"{type(error).__name__}: {error}"
 
 
-def load_factory(path: Path, *, trust_code: bool = False) -> Any:
-    """The factory, the wrappers or the class in a run's file; None if there is no such file.
+def load_factory(*paths: Path, trust_code: bool = False) -> Any:
+    """The factory, the wrappers or the class in the first of these files that is there; None if none is.
 
     Raises AccessDenied for code that no launch of this user wrote here, unless the user trusts it, see
     `rundir.sealed`; StorageFailed for torn code; EnvironmentFailed, NetworkFailed or AlgorithmFailed, by the file's
     name, as `loads`.
     """
-    code = sealed.read(path, trust_code=trust_code)
-    if code is not None and not sealed.is_code(code):
-        raise StorageFailed(f"{path} is torn: it does not begin and end as code does. Put a copy of it back.")
-    return None if code is None else loads(code, failure=_FAILURES[path.stem])
+    for path in paths:
+        if (code := sealed.read(path, trust_code=trust_code)) is not None:
+            if not sealed.is_code(code):
+                raise StorageFailed(f"{path} is torn: it does not begin and end as code does. Put a copy of it back.")
+            return loads(code, failure=_FAILURES[path.stem])
+    return None

@@ -18,7 +18,7 @@ from typing import Any
 
 from workbench.errors import ConnectionLost, record_of
 from workbench.launchers.ray.connecting import connect
-from workbench.rundir import RunDirectory, sealed
+from workbench.rundir import RunDirectory, sealed, untried
 from workbench.supervisor.hosts.ray import get_group, granted, group_name, in_group, learners_group
 from workbench.supervisor.hosts.ray_actor import Task, host_options, inherited, token_digest
 from workbench.wire.endpoints import SUPERVISOR
@@ -38,7 +38,7 @@ def _say(**message: Any) -> None:
 def _start(path: str) -> Any:
     """The host of the run's supervisor; it outlives this process."""
     run = RunDirectory(Path(path))
-    environment = {**inherited(), sealed.VOUCHED: sealed.vouched(run.code)}
+    environment = {**inherited(), sealed.VOUCHED: sealed.vouched(*untried.loaded(run).values())}
     task = Task(SUPERVISOR, str(run.path), ("_supervisor", "RUN"), token_digest(run), 1, environment)
     _remove(run)
     group, resources = learners_group(run)

@@ -18,7 +18,7 @@ from contextlib import suppress
 from typing import Any
 
 from workbench.config import RunConfig
-from workbench.rundir import RunDirectory, sealed
+from workbench.rundir import RunDirectory, sealed, untried
 from workbench.rundir.files import tail, to_append
 from workbench.supervisor.hosts import node_versions
 from workbench.supervisor.hosts.host import Resources
@@ -103,9 +103,10 @@ class RayPlace:
     def bundle(self) -> dict[str, bytes]:
         """The files of the run directory that an actor needs, by path in it."""
         run = self.run
-        code = [path for path in sealed.files_in(run.code) if path.name != sealed.ADDRESS]
-        paths = [run.record, run.path / "token", run.certificate, *code]
-        return {str(path.relative_to(run.path)): path.read_bytes() for path in paths} | self.published()
+        code = {f"code/{name}": path for name, path in untried.loaded(run).items() if name != sealed.ADDRESS}
+        paths = [run.record, run.path / "token", run.certificate]
+        files = {str(path.relative_to(run.path)): path for path in paths} | code
+        return {name: path.read_bytes() for name, path in files.items()} | self.published()
 
     def published(self) -> dict[str, bytes]:
         """The addresses of the learners, as files of the bundle; read again every half second."""
