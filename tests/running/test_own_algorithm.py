@@ -478,17 +478,20 @@ def test_a_mended_class_brings_its_network_to_a_run_that_has_one_of_its_users_ow
 
     first, second = (type("Bonus", (Bonus,), {"default_network": network}) for network in (narrow, wide))
     runs = []
-    for name, network in (("own", None), ("ships", "mlp")):
+    for name, network, whose in (("own", None, "class"), ("ships", "mlp", False), ("given", narrow, True)):
         config, code, _ = checked_config("CartPole-v1", first, network, None, (), {})
         runs.append(rundir.create(name, {"created": 1.0, "config": config.to_json(), "state": "stopped", "code": {
-            "network": network is None}}, code=code))
-    own, ships = runs
+            "network": whose}}, code=code))
+    own, ships, given = runs
     capsys.readouterr()
-    assert mended(own, first) == mended(own, Bonus) == mended(ships, second) == []
+    assert mended(own, first) == mended(own, Bonus) == mended(ships, second) == mended(given, first) == []
     assert capsys.readouterr().out == ""
     assert mended(own, second) == mended(own, second, wide) == ["network.pkl"]
     said = "own goes on with the default_network of the class, wide, in place of the network that it had."
     assert capsys.readouterr().out.count(said) == 1
+    assert mended(given, second) == []
+    said = "given keeps the network that it had, and not the default_network of the class, wide."
+    assert said in capsys.readouterr().out
 
 
 def test_a_class_that_was_changed_since_its_import_is_not_trained_with_the_fields_of_then() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from pathlib import Path
 
 import psutil
 import pytest
@@ -35,6 +36,19 @@ def ends(started: psutil.Process) -> None:
 def test_what_a_child_started_ends_when_it_has_ended() -> None:
     child, started = begun(0.0)
     assert child_group.code_of(child) == 7
+    ends(started)
+
+
+def test_what_a_child_left_gets_time_to_finish_unless_the_child_failed(tmp_path: Path) -> None:
+    leaves = "import subprocess, sys; subprocess.Popen(['sh', '-c', sys.argv[1]])"
+    for seconds, finishes in ((0.5, True), (600, False)):
+        made = tmp_path / f"after {seconds}"
+        with subprocess.Popen([sys.executable, "-c", leaves, f"sleep {seconds}; touch '{made}'"],
+                              process_group=0) as child:
+            assert child_group.code_of(child, grace_s=240.0 if finishes else 0.5) == 0
+        assert made.exists() is finishes
+    child, started = begun(0.0)
+    assert child_group.code_of(child, grace_s=600.0) == 7
     ends(started)
 
 

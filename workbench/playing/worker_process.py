@@ -24,6 +24,7 @@ SEED = Setting("seed", int, 0, "", low=0, high=2**31 - 1)
 GREEDY = Setting("greedy", bool, True, "")
 
 _LONGEST_REQUEST = 2**17 - 1  # bytes: Linux's MAX_ARG_STRLEN without its last
+_GRACE_S = 3.0  # for what an environment leaves to finish after its end, such as the encoder of a video
 
 
 def command_of(entry: str, request: Mapping[str, Any]) -> tuple[list[str], dict[str, str]]:
@@ -50,8 +51,8 @@ def answer_of(
 ) -> dict[str, Any]:
     """The answer of `python -m workbench <entry> <request>`, a process that ends with this one.
 
-    What its environment started ends with it. Raises the error in its answer, WrongType or OutOfBounds for `timeout_s`,
-    or WorkbenchError without an answer within it.
+    What its environment started ends with it, or some seconds later. Raises the error in its answer, WrongType or
+    OutOfBounds for `timeout_s`, or WorkbenchError without an answer within it.
     """
     timeout_s = TIMEOUT.check(timeout_s)
     command, environment = command_of(entry, request)
@@ -62,7 +63,7 @@ def answer_of(
             with imports.meanwhile(f"{what}: under way in a process of its own…"):
                 process = subprocess.Popen(command, env=environment, stdin=its_end, stdout=out, stderr=errors,
                                            cwd=place_or(rundir.home()), process_group=0)
-                code = child_group.code_of(process, timeout_s=timeout_s)
+                code = child_group.code_of(process, timeout_s=timeout_s, grace_s=_GRACE_S)
         except subprocess.TimeoutExpired:
             raise WorkbenchError(f"the {what} did not end within {timeout_s:g} s. {remedy}") from None
         finally:

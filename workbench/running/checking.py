@@ -27,6 +27,8 @@ from workbench.supervisor import stopping_rules
 
 Factory = Callable[..., Any]
 
+OF_CLASS = "class"  # in run.json: the run's network came with the class of its algorithm
+
 
 def checked_config(
     environment: str | Factory, algorithm: Any, network: str | Factory | None, preset: str | None,
@@ -98,24 +100,29 @@ def mended_code(
 ) -> dict[str, bytes]:
     """The code of a run's mended network, environment and wrappers, by file name; of none: {}.
 
-    Where `network` is None, a mended `algorithm` brings its own, if the run has one of its user's.
+    Where `network` is None, a mended `algorithm` brings its own (`network_brought`).
     Raises InvalidInput where the run has none of its user's own, or is called otherwise; AccessDenied.
     """
-    made = _network_brought(directory, algorithm) if network is None else _mended_network(directory, network)
+    made = network_brought(directory, algorithm) if network is None else _mended_network(directory, network)
     if environment is not None or wrappers is not None:
         made |= _mended_environment(directory, environment, wrappers, trust_code=trust_code)
     return made
 
 
-def _network_brought(directory: RunDirectory, algorithm: type | None) -> dict[str, bytes]:
-    network = network_of(algorithm, None)
-    if not callable(network) or not directory.read().get("code", {}).get("network"):
+def network_brought(directory: RunDirectory, algorithm: type | None) -> dict[str, bytes]:
+    """The code of a mended class's `default_network`, by file name, where the run's network came with its class."""
+    network, has = network_of(algorithm, None), directory.read().get("code", {}).get("network")
+    if not callable(network) or not has:
         return {}
     made = {file: code for file, code in _mended_network(directory, network).items()
             if untried.is_new(directory, file, code)}
+    if made and has != OF_CLASS:  # a call gave it, or an earlier version did not note who did
+        notify(f"{directory.name} keeps the network that it had, and not the default_network of the class, "
+               f"{label_of(network)}.")
+        return {}
     if made:
         notify(f"{directory.name} goes on with the default_network of the class, {label_of(network)}, in place of the "
-               "network that it had. network=YourNetwork gives it another one.")
+               "network that it had.")
     return made
 
 

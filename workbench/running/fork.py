@@ -22,7 +22,7 @@ from workbench.metrics.status_facts import exact
 from workbench.replay import demonstration_file
 from workbench.rundir import RunDirectory, sealed
 from workbench.running import waiting
-from workbench.running.checking import check_has_code, moved_to, with_algorithm, with_opponent
+from workbench.running.checking import check_has_code, moved_to, network_brought, with_algorithm, with_opponent
 from workbench.running.choosing import chosen_checkpoint, newest_checkpoint, run_and_checkpoint
 from workbench.running.connection import Control, stored_status
 from workbench.running.starting import check_name, created, new_record
@@ -46,6 +46,7 @@ def forked(
     now, mended = run.directory.tried_config(), dict[str, bytes]()
     if isinstance(algorithm, type):
         now, mended = with_algorithm(now, algorithm, changes)
+        mended |= network_brought(run.directory, algorithm)
     elif algorithm is not None:
         changes = {**changes, "algorithm": algorithm}
     if name is not None:
@@ -74,8 +75,9 @@ def forked(
     if not alike:
         meta["judged"] = {}
     without = [group for group, goes_on in (("optimizer", same_optimizer), ("replay", replay)) if not goes_on]
-    preset = run.directory.read().get("preset")
-    record = new_record(config, parent=parent, code=code, preset=preset, state=state)
+    record = run.directory.read()
+    record = new_record(config, parent=parent, code=code, preset=record.get("preset"), state=state,
+                        network=record.get("code", {}).get("network", True))
 
     def prepare(new: RunDirectory) -> None:
         checkpoints.copy(source, new.checkpoints, without=without, meta=meta)

@@ -23,6 +23,7 @@ from workbench.rundir import RunDirectory, sealed, untried
 from workbench.rundir.files import make_private
 from workbench.running import demonstrating, remote, waiting
 from workbench.running.checking import (
+    OF_CLASS,
     Factory,
     check_goes_on,
     check_has_code,
@@ -130,7 +131,7 @@ def launch(
         if source is not None:
             checkpoints.copy(source, run.beginning, without=[group for group in source.groups if group != "model"])
 
-    record = new_record(config, parent=parent, code=code, preset=preset_name)
+    record = new_record(config, parent=parent, code=code, preset=preset_name, network=network is not None or OF_CLASS)
     directory = created(name, stem_for(config), record, code, place, prepare)
     with trashed_if_refused(directory):
         return Run(directory, started(
@@ -163,9 +164,9 @@ def resume(
         algorithm: the mended class of an algorithm of your own, in place of the one of that name that the run has;
             None: that one. It keeps the run's values, but where the run had an old default and the class has a new
             one. If it never makes an update, the run gets its former code and settings back: by this call where the
-            start fails, else, as after an interrupt, by the next resume or fork.
+            start fails, else, as after an interrupt, by the next resume. Until then evaluations and forks use them.
         network: likewise, the mended class or function of a network of your own, which the run's weights fit; None:
-            the one that it has, or that a mended `algorithm` brings as its `default_network`.
+            the one that it has, or, where that came as the `default_network` of its class, what the mended one brings.
         environment, wrappers: likewise, the mended class or function that makes its environment, and all of its
             wrappers, called as they were. Observations and actions are what they were, too. Where the environment goes
             by name, as in a module beside the notebook: `wrappers` alone, [] for none.

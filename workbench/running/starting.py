@@ -57,9 +57,12 @@ def check_waiting(*given: object) -> None:
 
 def new_record(
     config: RunConfig, *, parent: Parent | None, code: Mapping[str, bytes], preset: str | None = None,
-    state: str = "starting",
+    state: str = "starting", network: bool | str = True,
 ) -> dict[str, Any]:
-    """run.json of a run that is about to start; or, with the state "stopped", of one that a user will resume."""
+    """run.json of a run that is about to start; or, with the state "stopped", of one that a user will resume.
+
+    `network`: who gave the run a network of its user's own: True: a call; `OF_CLASS`: the class of its algorithm.
+    """
     return {
         "created": time.time(),
         "config": config.to_json(),
@@ -68,7 +71,8 @@ def new_record(
         "error": None,
         "parent": parent,
         "preset": preset,
-        "code": {kind: f"{kind}.pkl" in code for kind in ("environment", "network", "algorithm")},
+        "code": {kind: f"{kind}.pkl" in code and given for kind, given in (
+            ("environment", True), ("network", network), ("algorithm", True))},
         "versions": {"python": platform.python_version(),
                      **{package: found for package in _PACKAGES if (found := version(package))}},
         "machine": machine_info.described(),

@@ -13,6 +13,8 @@ import time
 from contextlib import suppress
 from typing import Any
 
+import psutil
+
 _POLL_S = 0.02
 
 
@@ -30,8 +32,28 @@ def has_ended(pid: int) -> bool:
         return True
 
 
-def code_of(process: subprocess.Popen[Any], *, timeout_s: float | None = None) -> int:
+def _has_done_well(pid: int) -> bool:
+    """Whether our child, which has ended, did so with the exit code 0."""
+    with suppress(ChildProcessError):
+        ending = os.waitid(os.P_PID, pid, os.WEXITED | os.WNOHANG | os.WNOWAIT)
+        return ending is not None and ending.si_code == os.CLD_EXITED and ending.si_status == 0
+    return False
+
+
+def _others_in(group: int) -> bool:
+    """Whether others than its leader live in a group."""
+    for pid in psutil.pids():
+        with suppress(OSError, psutil.Error):  # it has ended
+            if pid != group and os.getpgid(pid) == group and psutil.Process(pid).status() != psutil.STATUS_ZOMBIE:
+                return True
+    return False
+
+
+def code_of(process: subprocess.Popen[Any], *, timeout_s: float | None = None, grace_s: float = 0.0) -> int:
     """The exit code of a child that has ended; neither it nor the rest of its group is left, whatever is raised.
+
+    Args:
+        grace_s: for what is left of the group to end by itself, such as the encoder of a video, after the exit code 0.
 
     Raises subprocess.TimeoutExpired.
     """
@@ -42,6 +64,9 @@ def code_of(process: subprocess.Popen[Any], *, timeout_s: float | None = None) -
             if time.monotonic() > deadline:
                 raise subprocess.TimeoutExpired(process.args, longest_s)
             time.sleep(_POLL_S)
+        deadline = time.monotonic() + grace_s
+        while time.monotonic() < deadline and _has_done_well(process.pid) and _others_in(process.pid):
+            time.sleep(5 * _POLL_S)  # a look at all processes takes some milliseconds
     finally:
         kill(process.pid)
         process.wait()
