@@ -12,7 +12,6 @@ import asyncio
 import os
 import secrets
 import shutil
-import signal
 import sys
 import time
 from pathlib import Path
@@ -21,6 +20,7 @@ import numpy as np
 
 from workbench import environments
 from workbench.actor.actor_stream import SharedStream, Stream, shared
+from workbench.actor.ending import Ending
 from workbench.actor.memory_limit import keep_within_limit, prefer_for_oom_kill
 from workbench.config import RunConfig
 from workbench.environments.adapters.code_by_value import load_factory
@@ -149,7 +149,7 @@ def main(run_dir: str, number: str) -> int:
     """Runs the actor of that number of the run in `run_dir` until its supervisor ends it. Returns the exit code."""
     run, index = RunDirectory(Path(run_dir)), int(number)
     lifeline = Lifeline(lambda: _remove_bundle(run))
-    signal.signal(signal.SIGTERM, lambda *_: os._exit(0))
+    ending = Ending()
     prefer_for_oom_kill()
     let_learner_first()
     error_file = run.logs / f"actor-{index}.error.json"
@@ -157,7 +157,7 @@ def main(run_dir: str, number: str) -> int:
     try:
         config = run.config()
         learner = learner_name(index % config.learners)
-        groups = make_groups(config, run)
+        groups = ending.guarded(make_groups(config, run))
         with asyncio.Runner() as runner:
             while True:
                 connected = _play_once(groups, run, learner, index, runner)

@@ -1,0 +1,93 @@
+"""An environment is closed when its actor ends as asked, and never in the middle of a step."""
+
+from __future__ import annotations
+
+import subprocess
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import workbench as wb
+from tests.conftest import SMALL, eventually
+from tests.rewarding import Rewarding
+from workbench.actor import ending
+
+FEW = {**SMALL, "actors": 1, "envs_per_actor": 2, "progress": False}
+
+
+class Simulator(Rewarding):
+    """Its step is one at the end, too, of a program in a session of its own, which nothing but `close` ends."""
+
+    def __init__(self, folder: str) -> None:
+        super().__init__()
+        self._folder = Path(folder)
+        self._program = subprocess.Popen(["sleep", "600"], start_new_session=True)
+        self._is_in_step = False
+        (self._folder / f"{self._program.pid}.began").touch()
+
+    def step(self, action: int) -> Any:
+        self._is_in_step = True
+        result = super().step(action)
+        self._is_in_step = False
+        return result
+
+    def reward(self) -> float:
+        return 1.0
+
+    def close(self) -> None:
+        self._program.kill()
+        self._program.wait()
+        (self._folder / f"{self._program.pid}.{'broken' if self._is_in_step else 'closed'}").touch()
+
+
+class NeverCloses(Rewarding):
+    def reward(self) -> float:
+        return 1.0
+
+    def close(self) -> None:
+        time.sleep(600)
+
+
+def ends_in(folder: Path) -> tuple[set[str], set[str]]:
+    """Programs that began, and those that were closed."""
+    began, closed = ({path.stem for path in folder.glob(f"*.{what}")} for what in ("began", "closed"))
+    return began, closed
+
+
+def test_environments_are_closed_when_their_actor_or_their_run_ends(home: Path, tmp_path: Path) -> None:
+    run = wb.launch(Simulator, environment_options={"folder": str(tmp_path)}, **{**FEW, "actors": 2})
+    try:
+        run.scale(actors=1)
+        eventually(lambda: len(ends_in(tmp_path)[1]) >= 2, what="the end of an actor's environments")
+    finally:
+        run.stop()
+    began, closed = ends_in(tmp_path)
+    assert len(began) >= 4 and closed == began and not list(tmp_path.glob("*.broken"))
+
+
+def test_an_environment_that_never_closes_is_killed(home: Path) -> None:
+    run = wb.launch(NeverCloses, **FEW)
+    run.stop()
+    assert run.state == "stopped"
+
+
+def test_a_step_is_not_broken_off(monkeypatch: pytest.MonkeyPatch) -> None:
+    done: list[str] = []
+
+    class Group:
+        def step(self, actions: Any) -> str:
+            end._ask()
+            end._ask()
+            done.append("stepped")
+            return "result"
+
+        def close(self) -> None:
+            done.append("closed")
+
+    monkeypatch.setattr(ending.signal, "signal", lambda *_: None)
+    monkeypatch.setattr(ending.os, "_exit", lambda code: done.append(f"exit {code}"))
+    end = ending.Ending()
+    (group,) = end.guarded([Group()])  # type: ignore[list-item]
+    assert group.step(None) == "result" and done == ["stepped", "closed", "exit 0"]  # type: ignore[arg-type,comparison-overlap]
