@@ -20,7 +20,7 @@ from workbench import checkpoints, rundir
 from workbench.checkpoints import Checkpoint
 from workbench.config import RunConfig
 from workbench.errors import CheckpointCorrupt, InvalidInput, OutOfBounds, RunExists, UnknownName
-from workbench.rundir import sealed
+from workbench.rundir import sealed, untried
 from workbench.running.fork import _own, _stem, config_of_fork
 from workbench.testing import CountingEnv
 
@@ -128,7 +128,7 @@ def looks(run: wb.Run) -> tuple[Any, ...]:
         ({"environment_options": {"a": 1}}, InvalidInput, "environment_options cannot change"),
         ({"algorithm": "r2d2"}, InvalidInput, r"algorithm cannot change .*wb\.launch\(\.\.\., checkpoint=\.\.\.\)"),
         ({"network": "mlp-lstm"}, InvalidInput, "network cannot change from 'mlp' to 'mlp-lstm'.*would not fit"),
-        ({"network": lambda spec: None}, InvalidInput, "network cannot change"),
+        ({"network": lambda spec: None}, InvalidInput, "this run learns with mlp, no class or function of yours"),
         ({"frame_stack": 2}, InvalidInput, "frame_stack cannot change from 0 to 2"),
         ({"normalize_observations": True}, InvalidInput, "normalize_observations cannot change from False to True"),
         ({"learning_rte": 1e-3}, UnknownName, "Did you mean 'learning_rate'"),
@@ -294,6 +294,25 @@ def started(run: wb.Run, *arguments: Any, **changes: Any) -> rundir.RunDirectory
         run.fork(*arguments, **changes)
     directory: rundir.RunDirectory = reached.value.args[0]
     return directory
+
+
+def mended_network(spec: Any) -> Any:
+    raise NotImplementedError
+
+
+def test_a_fork_tries_a_mended_network_and_leaves_its_run_alone(home: Path, nowhere: None) -> None:
+    run = ended_r2d2_run()
+    with pytest.raises(InvalidInput, match="no class or function of yours that a mended one could replace"):
+        run.fork(network=mended_network)
+    run.directory.write(code={"network": True})
+    before = (run.directory.code / "network.pkl").read_bytes()
+    fork = started(run, network=mended_network, name="tried")
+    assert (run.directory.code / "network.pkl").read_bytes() == before != (fork.code / "network.pkl").read_bytes()
+    assert wb.attach("tried").checkpoints[-1].meta["mended"] == ["network.pkl"] and not untried.is_there(fork)
+    again = started(wb.attach("tried"), name="again")
+    assert wb.attach("again").checkpoints[-1].meta["mended"] == [] and again.read()["code"]["network"] is True
+    with pytest.raises(InvalidInput, match="network cannot change from .* to 'mlp' in a fork"):
+        run.fork(network="mlp")
 
 
 def test_a_replay_goes_along_if_asked_for_and_shares_the_disk(home: Path, nowhere: None) -> None:

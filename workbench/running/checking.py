@@ -100,16 +100,16 @@ def mended_code(
 ) -> dict[str, bytes]:
     """The code of a run's mended network, environment and wrappers, by file name; of none: {}.
 
-    Where `network` is None, a mended `algorithm` brings its own (`network_brought`).
+    Where `network` is None, a mended `algorithm` brings its own (`_network_brought`).
     Raises InvalidInput where the run has none of its user's own, or is called otherwise; AccessDenied.
     """
-    made = network_brought(directory, algorithm) if network is None else _mended_network(directory, network)
+    made = _network_brought(directory, algorithm) if network is None else _mended_network(directory, network)
     if environment is not None or wrappers is not None:
         made |= _mended_environment(directory, environment, wrappers, trust_code=trust_code)
     return made
 
 
-def network_brought(directory: RunDirectory, algorithm: type | None) -> dict[str, bytes]:
+def _network_brought(directory: RunDirectory, algorithm: type | None) -> dict[str, bytes]:
     """The code of a mended class's `default_network`, by file name, where the run's network came with its class."""
     network, has = network_of(algorithm, None), directory.read().get("code", {}).get("network")
     if not callable(network) or not has:
@@ -132,8 +132,8 @@ def _mended_network(directory: RunDirectory, network: Factory) -> dict[str, byte
     if not directory.read().get("code", {}).get("network"):
         raise InvalidInput(f"network={label}: this run learns with {config.network or 'the network of its algorithm'}, "
                            "no class or function of yours that a mended one could replace. Begin a new run: "
-                           f"wb.launch(..., network=YourNetwork, checkpoint={directory.name!r}) takes the weights that "
-                           "fit.")
+                           f"wb.launch(..., network=YourNetwork, checkpoint={directory.name!r}) takes its weights, if "
+                           "all of them fit.")
     _, package = _maker(config.environment, Wrapped(None, ()))
     say_what_was_edited(network)
     file = "network.pkl"

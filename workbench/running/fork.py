@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 import re
+from collections.abc import Sequence
 from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -16,13 +17,14 @@ from typing import TYPE_CHECKING, Any
 from workbench import checkpoints, launchers, rundir
 from workbench.checkpoints import Checkpoint
 from workbench.config import REPLAY_S, WEIGHT_FIELDS, RunConfig, Setting, unknown_field
+from workbench.environments.adapters.wrapping import Wrapper
 from workbench.errors import InvalidInput, RunExists, RunNotAlive, UnknownName, nearest
 from workbench.metrics.collapse import EPISODES
 from workbench.metrics.status_facts import exact
 from workbench.replay import demonstration_file
 from workbench.rundir import RunDirectory, sealed
 from workbench.running import waiting
-from workbench.running.checking import check_has_code, moved_to, network_brought, with_algorithm, with_opponent
+from workbench.running.checking import Factory, check_has_code, mended_code, moved_to, with_algorithm, with_opponent
 from workbench.running.choosing import chosen_checkpoint, newest_checkpoint, run_and_checkpoint
 from workbench.running.connection import Control, stored_status
 from workbench.running.starting import check_name, created, new_record
@@ -39,23 +41,26 @@ _UNROLLS = ("unroll_length", "burn_in")  # fields on which stored unrolls depend
 def forked(
     run: Run, checkpoint: Checkpoint | str | Path | None, place: launchers.Launcher, *, name: str | None,
     replay: bool = False, launcher: str | None = None, address: str | None = None, state: str = "starting",
-    trust_code: bool = False, algorithm: type | str | None = None, changes: dict[str, Any],
+    trust_code: bool = False, algorithm: type | str | None = None, network: Factory | str | None = None,
+    environment: Factory | str | None = None, wrappers: Sequence[Wrapper] | None = None, changes: dict[str, Any],
 ) -> RunDirectory:
     """The directory of a fork that is not started; `state` as in `new_record`. Raises the errors of `Run.fork`."""
     changes = with_opponent(changes)
     now, mended = run.directory.tried_config(), dict[str, bytes]()
-    if isinstance(algorithm, type):
-        now, mended = with_algorithm(now, algorithm, changes)
-        mended |= network_brought(run.directory, algorithm)
-    elif algorithm is not None:
-        changes = {**changes, "algorithm": algorithm}
+    class_of_own = algorithm if isinstance(algorithm, type) else None
+    maker, factory = (None if isinstance(one, str) else one for one in (network, environment))
+    words = {"algorithm": algorithm, "network": network, "environment": environment}
+    changes |= {name: word for name, word in words.items() if isinstance(word, str)}
+    if class_of_own is not None:
+        now, mended = with_algorithm(now, class_of_own, changes)
+    mended |= mended_code(run.directory, class_of_own, maker, factory, wrappers, trust_code=trust_code)
     if name is not None:
         check_name(name)
         if (rundir.home() / "runs" / name).exists():  # checked before the old run writes a checkpoint in vain
             raise RunExists(f"there is a run {name!r} already. Choose another name.")
     replay = Setting("replay", bool, False, "").check(replay)
     source = _source(run, checkpoint, now, replay=replay, changes=changes)
-    before = (source.config.with_own(now.own_algorithm, changes) if mended
+    before = (source.config.with_own(now.own_algorithm, changes) if class_of_own is not None
               else run.directory.for_its_class(source.config))
     changed = config_of_fork(before, changes, frames=source.frames, replay=replay)
     config = moved_to(_with_own_opponent(changed, before, run.directory), launcher, address)
@@ -71,13 +76,13 @@ def forked(
                            "run.checkpoint(replay=True).")
     same_optimizer = config.value("optimizer") == before.value("optimizer")
     parent = rundir.parent_of(source.path, take="all", optimizer=same_optimizer, replay=replay)
-    meta = {"config": config.to_json(), "reason": "fork", "fork": parent}
+    meta = {"config": config.to_json(), "reason": "fork", "fork": parent, "mended": sorted(mended)}
     if not alike:
         meta["judged"] = {}
     without = [group for group, goes_on in (("optimizer", same_optimizer), ("replay", replay)) if not goes_on]
     record = run.directory.read()
     record = new_record(config, parent=parent, code=code, preset=record.get("preset"), state=state,
-                        network=record.get("code", {}).get("network", True))
+                        network=maker is not None or record.get("code", {}).get("network", True))
 
     def prepare(new: RunDirectory) -> None:
         checkpoints.copy(source, new.checkpoints, without=without, meta=meta)

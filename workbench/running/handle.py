@@ -6,7 +6,7 @@ What only reads the run's directory is in `recorded_run`.
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Unpack
@@ -15,6 +15,7 @@ from workbench import checkpoints, imports, launchers, rundir
 from workbench.checkpoints import Checkpoint
 from workbench.config import REPLAY_S, Setting
 from workbench.config.signatures import with_fields
+from workbench.environments.adapters.wrapping import Wrapper
 from workbench.errors import InvalidInput, RunNotAlive, WorkbenchError, checked_arguments
 from workbench.metrics.collapse import LEAST_EPISODES
 from workbench.metrics.flights import Flights
@@ -23,7 +24,7 @@ from workbench.playing.watch import Watching
 from workbench.rundir import RunDirectory
 from workbench.running import deletion, remote, waiting
 from workbench.running.changes import undo
-from workbench.running.checking import moved_to
+from workbench.running.checking import Factory, moved_to
 from workbench.running.choosing import best_checkpoint, newest_checkpoint
 from workbench.running.connection import COMMAND_S, Control, checked, stored_status
 from workbench.running.fork import forked
@@ -249,6 +250,9 @@ class Run(RecordedRun):
         name: str | None = None,
         replay: bool = False,
         algorithm: type | str | None = None,
+        network: Factory | None = None,
+        environment: Factory | None = None,
+        wrappers: Sequence[Wrapper] | None = None,
         launcher: str | None = None,
         address: str | None = None,
         wait_ready: bool = True,
@@ -268,10 +272,10 @@ class Run(RecordedRun):
                 written now if the run is alive, else the newest good one.
             name: of the new run; None: the first free one, such as pong-r2d2-1-fork-1.
             replay: whether to take the replay along.
-            algorithm: the mended class of an algorithm of your own, as in `wb.resume`; None: the run's.
+            algorithm, network, environment, wrappers: mended code of your own, as in `wb.resume`; None: the run's.
             launcher, address: where the fork runs, see `wb.launch`; None: where this run does.
             trust_code: let code that was typed in a cell for this run execute as you, wherever the run comes from.
-            changes: any fields except those that the weights must fit (environment, algorithm, network and so on).
+            changes: any fields except those that the weights must fit (frame_stack, lstm_size and so on).
                 With another `optimizer`, the optimizer's state starts afresh.
 
         Raises:
@@ -285,7 +289,8 @@ class Run(RecordedRun):
                               "run.fork(launcher='local') starts on this machine.")
         place = launchers.by_name(moved_to(self.config, launcher, address).launcher)
         directory = forked(self, checkpoint, place, name=name, replay=replay, launcher=launcher, address=address,
-                           trust_code=trust_code, algorithm=algorithm, changes={**changes})
+                           trust_code=trust_code, algorithm=algorithm, network=network, environment=environment,
+                           wrappers=wrappers, changes={**changes})
         with deletion.trashed_if_refused(directory):
             return Run(directory, started(
                 directory, place, wait_ready=wait_ready, ready_timeout_s=ready_timeout_s, progress=progress))
