@@ -5,25 +5,17 @@ A full disk ends no run: `warning` says what cannot be written, and it is writte
 
 from __future__ import annotations
 
-import sys
-import time
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from typing import Any
 
 from workbench.errors import RunNotFound, WorkbenchError
 from workbench.metrics import MetricsReader, MetricsWriter, Progress
 from workbench.metrics.status import RunStatus
 from workbench.rundir import RunDirectory, untried
-from workbench.rundir.files import append_dated
+from workbench.rundir.files import append_dated, print_dated
 
 WAIT_S = 2.0  # for other writers of the metrics; meanwhile the supervisor answers no call
-
-
-def log(text: str) -> None:
-    """Write a line to the supervisor's log, which a full disk may refuse."""
-    with suppress(OSError):
-        print(f"{time.strftime('%F %T')} {text}", file=sys.stderr, flush=True)
 
 
 def earlier_status(run: RunDirectory) -> dict[str, Any]:
@@ -32,7 +24,7 @@ def earlier_status(run: RunDirectory) -> dict[str, Any]:
         row, _ = MetricsReader(run.metrics).status() or ({}, 0.0)
         return row
     except WorkbenchError as error:
-        log(f"hours and cost of the run's earlier lives cannot be read, and are counted from 0: {error}")
+        print_dated(f"hours and cost of the run's earlier lives cannot be read, and are counted from 0: {error}")
         return {}
 
 
@@ -88,7 +80,7 @@ class RunRecord:
             yield
         except (OSError, RunNotFound) as error:
             if self._problems.get(file) != str(error):
-                log(f"not written: {error}")
+                print_dated(f"not written: {error}")
             self._problems[file] = str(error)
         else:
             self._problems.pop(file, None)

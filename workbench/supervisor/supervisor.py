@@ -27,6 +27,7 @@ from workbench.metrics.collapse import followed
 from workbench.metrics.status import ActorStatus, Course, LearnerPhase, LearnerStatus, RunStatus, Spent
 from workbench.metrics.status_facts import FACTS
 from workbench.rundir import BY_HAND, ENDED, RunDirectory
+from workbench.rundir.files import print_dated
 from workbench.supervisor import last_checkpoint, stopping_rules
 from workbench.supervisor.change_events import ChangeEvents
 from workbench.supervisor.diagnosis import reason
@@ -34,7 +35,7 @@ from workbench.supervisor.endings import Endings, Outcome, failure
 from workbench.supervisor.hosts.host import Place
 from workbench.supervisor.learner_status import LearnerTracker
 from workbench.supervisor.process_group import EndedChild, ProcessGroup, Way
-from workbench.supervisor.run_record import RunRecord, earlier_status, log
+from workbench.supervisor.run_record import RunRecord, earlier_status
 from workbench.supervisor.stopping_rules import Budget
 from workbench.supervisor.tracking import Trackers
 from workbench.tables import counted
@@ -300,7 +301,7 @@ class Supervisor:
             self._tracker.mute = ""
         except WorkbenchError as error:
             if str(error) != self._tracker.mute:
-                log(f"the learner gives no status: {error}")
+                print_dated(f"the learner gives no status: {error}")
             self._tracker.mute = str(error)
         finally:
             if is_idle:

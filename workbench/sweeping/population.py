@@ -17,13 +17,14 @@ import numpy as np
 from workbench import checkpoints
 from workbench.errors import RunNotFound, WorkbenchError
 from workbench.rundir import RunDirectory, lock
+from workbench.rundir.files import print_dated
 from workbench.running.connection import stored_status
 from workbench.running.fork import forked
 from workbench.running.handle import Run
 from workbench.sweeping import study
 from workbench.sweeping.objective import MARKS, MetricCurve
 from workbench.sweeping.space import Entry, Space, Span, from_json
-from workbench.sweeping.sweeper import PERIOD_S, Sweeper, say
+from workbench.sweeping.sweeper import PERIOD_S, Sweeper
 from workbench.sweeping.trial import DELETED, WatchedTrial, has_trained
 
 GENERATIONS = (3, 9, 27)  # divisors of a run's 27 marks
@@ -140,7 +141,7 @@ class Population(Sweeper):
         trial.set_user_attr("note", note)
         forked(Run(source), checkpoint, self._place, name=new.name, state="stopped",
                changes={**trial.params, "total_frames": self._end(generation)}).write(sweep=self._sweep.name)
-        say(f"{new.name}: {note}: {trial.params}")
+        print_dated(f"{new.name}: {note}: {trial.params}")
 
     def _is_last(self, generation: int) -> bool:
         return generation == int(self._record["generations"]) - 1

@@ -14,10 +14,11 @@ from typing import Any
 
 from workbench.errors import StorageFailed
 from workbench.rundir import lock
+from workbench.rundir.files import print_dated
 from workbench.sweeping.population import Population
 from workbench.sweeping.study import PBT
 from workbench.sweeping.sweep_folder import SweepFolder
-from workbench.sweeping.sweeper import AGAIN_S, Sweeper, say
+from workbench.sweeping.sweeper import AGAIN_S, Sweeper
 
 _LOCK_S = 5.0  # for a process that tests the lock for a moment, or one that is ending
 _TRIES = 24  # attempts to write the state to a full disk
@@ -28,7 +29,7 @@ def main(folder: str) -> int:
     sweep = SweepFolder(Path(folder))
     held_lock = lock.hold(sweep.lock, wait_s=_LOCK_S)
     if held_lock is None:
-        say(f"{sweep.name} has a process already")
+        print_dated(f"{sweep.name} has a process already")
         return 1
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: sweep.ask_to_stop())
@@ -63,6 +64,6 @@ def _write(sweep: SweepFolder, *, tries: int = _TRIES, **changes: Any) -> bool:
             return True
         except StorageFailed as error:
             if not attempt:
-                say(f"not written: {changes}: {error}")
+                print_dated(f"not written: {changes}: {error}")
             time.sleep(AGAIN_S if attempt < tries - 1 else 0.0)
     return False

@@ -5,11 +5,9 @@ All of its state is in the study and in the runs' folders, so another process ca
 
 from __future__ import annotations
 
-import sys
 import time
 import warnings
 from collections.abc import Sequence
-from contextlib import suppress
 from itertools import takewhile
 from typing import Any
 
@@ -18,6 +16,7 @@ from workbench.config import RunConfig
 from workbench.errors import ConnectionLost, RunExists, RunNotFound, WorkbenchError
 from workbench.replay import demonstration_file
 from workbench.rundir import RunDirectory, sealed
+from workbench.rundir.files import print_dated
 from workbench.running import starting
 from workbench.sweeping import study
 from workbench.sweeping.space import from_json
@@ -87,7 +86,7 @@ class Sweeper:
         text, now = str(why).partition("\n")[0], time.monotonic()
         if now - self._logged_s.get(text, float("-inf")) > SAY_AGAIN_S:
             what = "cluster" if isinstance(error, ConnectionLost) else "disk"
-            say(f"waiting for the {what}, to go on by itself: {text}")
+            print_dated(f"waiting for the {what}, to go on by itself: {text}")
             self._logged_s[text] = now
         self._last, self._watched = self._under_way(), []
         time.sleep(AGAIN_S)
@@ -164,7 +163,7 @@ class Sweeper:
 
     def _make(self, trial: Any, run: RunDirectory) -> None:
         self._create(run, trial.params)
-        say(f"{run.name}: {trial.params}")
+        print_dated(f"{run.name}: {trial.params}")
 
     def _create(self, run: RunDirectory, fields: dict[str, Any], state: str = "starting") -> None:
         """Create the directory of a run with these fields and the sweep's name."""
@@ -180,7 +179,7 @@ class Sweeper:
     @staticmethod
     def _record_failure(watched: WatchedTrial, error: WorkbenchError) -> None:
         """Record the failure of a trial whose run cannot be created or started."""
-        say(f"{watched.run.name}: failed: {error}")
+        print_dated(f"{watched.run.name}: failed: {error}")
         watched.fail(str(error))
 
     # --- ending -------------------------------------------------------------------------------------------------
@@ -189,12 +188,12 @@ class Sweeper:
         """Whether a trial is over. Where its cloud takes this machine back, the sweep is asked to stop."""
         waited, over, name = watched.waits, watched.look(), watched.run.name
         if over:
-            say(f"{name}: {watched.verdict}{': ' if watched.note else ''}{watched.note}")
+            print_dated(f"{name}: {watched.verdict}{': ' if watched.note else ''}{watched.note}")
         elif watched.waits != waited:
-            say(f"{name} waits: {watched.waits}" if watched.waits else f"{name} waits no more")
+            print_dated(f"{name} waits: {watched.waits}" if watched.waits else f"{name} waits no more")
         if watched.taken_back and not self._reason:
             self._reason = f"{watched.taken_back}: resume() goes on, on the next machine"
-            say(self._reason)
+            print_dated(self._reason)
             self._sweep.ask_to_stop()
         return over
 
@@ -213,9 +212,3 @@ class Sweeper:
 
     def _ended(self) -> list[study.Trial]:
         return [trial for trial in study.trials(self._sweep, self._study) if trial.state != "running"]
-
-
-def say(text: str) -> None:
-    """Write a line to the sweep's log, unless the disk refuses."""
-    with suppress(OSError):
-        print(time.strftime("%Y-%m-%d %H:%M:%S"), text, flush=True, file=sys.stderr)
