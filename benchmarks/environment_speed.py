@@ -132,7 +132,7 @@ def _bare_football(name: str, count: int) -> Callable[[], int]:
 def _bare_vizdoom(name: str, count: int) -> Callable[[], int]:
     import vizdoom
 
-    from workbench.environments.vizdoom import engine
+    from workbench.environments.vizdoom import memory_launcher
     from workbench.environments.vizdoom.area_average import shrinking
     from workbench.environments.vizdoom.scenarios import SCENARIOS, presses
 
@@ -146,7 +146,7 @@ def _bare_vizdoom(name: str, count: int) -> Callable[[], int]:
         game.set_screen_format(vizdoom.ScreenFormat.CRCGCB)
         game.set_screen_resolution(vizdoom.ScreenResolution.RES_160X120)
         game.set_seed(number)
-        engine.start(game)
+        memory_launcher.start(game)
         games.append(game)
     buttons = presses(games[0].get_available_buttons()).buttons
     shrink = shrinking(120, 160, 72, 96)

@@ -22,7 +22,7 @@ from xdist.scheduler.loadscope import LoadScopeScheduling
 
 from tests.hosts import OtherHost, other_host
 from workbench import rundir
-from workbench.environments import registry
+from workbench.environments import registration
 from workbench.errors import WorkbenchError
 from workbench.rundir import lock
 from workbench.running.connection import Control
@@ -130,7 +130,7 @@ def _leaves_nothing() -> Iterator[None]:
     Without `monkeypatch`, which would then end after all other fixtures: these clean up without a test's patches.
     """
     before = _variables()
-    with mock.patch.dict(registry._factories):
+    with mock.patch.dict(registration._factories):
         yield
     for name in _variables():
         del os.environ[name]

@@ -27,7 +27,7 @@ from workbench.playing import rollout as rollouts
 from workbench.playing.branching import MAX_STEPS
 from workbench.playing.rollout import Rollout
 from workbench.playing.worker import branch, evaluate
-from workbench.playing.worker import rollout as playing
+from workbench.playing.worker import played_episode as playing
 from workbench.policies import player
 from workbench.rundir import RunDirectory, sealed, write_atomically
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from workbench.environment_spec import ActionSpec, EnvironmentSpec, Part
-from workbench.environments import make, register_environment, registry
+from workbench.environments import make, register_environment, registration
 from workbench.environments.atari import vector as atari
 from workbench.environments.contract import Ending
 from workbench.errors import EnvironmentFailed, InvalidInput
@@ -428,7 +428,7 @@ def test_threads_that_change_what_happens_are_said(monkeypatch):
 
     pytest.importorskip("ale_py", reason="ale-py is not installed")
     monkeypatch.setattr(plain, "reset", lambda self, *, seed=None, of=plain.reset: of(self))  # by its own seed alone
-    monkeypatch.setattr(registry, "AtariVector", hasty)
+    monkeypatch.setattr(registration, "AtariVector", hasty)
     with pytest.raises(EnvironmentFailed, match="'threads'.*2 threads"):
         check_environment("ALE/Pong-v5", steps=5)
 

@@ -19,7 +19,7 @@ _ENTRIES = {  # the function that is called with the words after the entry
     "_resume": "running.resuming_there:main",
     "_play": "playing.worker.game_server:main",
     "_evaluate": "playing.worker.evaluate:main",
-    "_rollout": "playing.worker.rollout:main",
+    "_rollout": "playing.worker.played_episode:main",
     "_branch": "playing.worker.branch:main",
     "_onnx": "playing.worker.onnx_export:main",
 }

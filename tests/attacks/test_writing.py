@@ -22,7 +22,7 @@ from tests.attacks.test_files import soon
 from tests.played import checkpoint_in, rolled_out
 from tests.widgets import recorded, swept
 from workbench.checkpoints import at, write
-from workbench.copies.storage import Storage
+from workbench.copies.url_storage import Storage
 from workbench.errors import AccessDenied, CheckpointCorrupt, InvalidInput, NetworkFailed, StorageFailed, WorkbenchError
 from workbench.metrics import MetricsReader, MetricsWriter
 from workbench.playing.evaluating import evaluation_log

@@ -30,8 +30,8 @@ from tests.written_checkpoints import flip, meta, save
 from workbench import checkpoints, copies, rundir
 from workbench.checkpoints.checkpoint import META
 from workbench.config import RunConfig
-from workbench.copies import FOLDER, LAST_COPY_S, places, restored_run, run_copy, storage
-from workbench.copies.storage import Storage, is_url
+from workbench.copies import FOLDER, LAST_COPY_S, places, restored_run, run_copy, url_storage
+from workbench.copies.url_storage import Storage, is_url
 from workbench.errors import (
     AccessDenied,
     CheckpointCorrupt,
@@ -117,7 +117,7 @@ def test_what_is_kept_comes_back_and_goes_on(url: str, home: Path) -> None:
     assert Storage(url).keep(run) is None, "it is there already"
     assert Storage(url).names() == ["pong"]
     shutil.rmtree(run.path)
-    assert storage.restored(f"{url}/pong") == "pong"
+    assert url_storage.restored(f"{url}/pong") == "pong"
     assert checkpoints.every(run.checkpoints)[-1].verify() is None
     assert checkpoints.every(run.checkpoints)[-1].frames == newest.frames
     assert RunDirectory(run.path).read()["created"] == 7.0
@@ -151,7 +151,7 @@ def test_the_best_checkpoint_is_copied_though_a_newer_one_came_first(url: str, h
     folders = {path.split("/")[2] for path in files_of(url) if path.endswith(META)}
     assert {int(folder) for folder in folders} == {200, 500, 600}
     shutil.rmtree(run.path)
-    storage.restored(f"{url}/pong")
+    url_storage.restored(f"{url}/pong")
     assert checkpoints.best(checkpoints.every(run.checkpoints)).frames == 200
 
 
@@ -298,7 +298,7 @@ def test_only_where_the_run_is_here_a_damaged_record_of_its_copy_is_to_be_delete
         Storage(str(tmp_path)).check_free(run)
     shutil.rmtree(run.path)
     with pytest.raises(StorageFailed, match="run.json is damaged") as error:
-        storage.restored(f"file://{tmp_path}/pong")
+        url_storage.restored(f"file://{tmp_path}/pong")
     assert "delete it" not in str(error.value)
 
 
@@ -317,7 +317,7 @@ def test_a_claim_that_is_renewed_holds_and_one_beside_a_checkpoint_is_none(
     there._files.pipe_file(there._at("pong", "run.json"), json.dumps({**run.read(), "claimed": 1.0}).encode())
     assert Storage(url).taken("pong"), "a Drive uploads in any order"
     shutil.rmtree(run.path)
-    storage.restored(f"{url}/pong")
+    url_storage.restored(f"{url}/pong")
     assert "claimed" not in rundir.find("pong").read()
 
 
@@ -497,12 +497,12 @@ def test_errors_about_what_is_damaged_there_name_the_url(url: str, home: Path) -
     storage_there._files.pipe_file(storage_there._at(weights), b"torn")
     shutil.rmtree(run.path)
     with pytest.raises(CheckpointCorrupt, match=f"^{url}/pong holds no checkpoint that is whole"):
-        storage.restored(f"{url}/pong")
+        url_storage.restored(f"{url}/pong")
     storage_there._files.pipe_file(storage_there._at("pong", "run.json"), b"{")
     with pytest.raises(StorageFailed, match=f"^cannot read {url}/pong/run.json"):
-        storage.restored(f"{url}/pong")
+        url_storage.restored(f"{url}/pong")
     with pytest.raises(InvalidInput, match="names no run: give the storage and the run's name"):
-        storage.restored("file:///")
+        url_storage.restored("file:///")
 
 
 def test_another_run_of_that_name_stays_as_it_is(url: str, home: Path) -> None:
@@ -523,7 +523,7 @@ def on_two_machines(
     save(first.checkpoints, frames=100)
     Storage(url).keep(first)
     monkeypatch.setenv("WORKBENCH_HOME", str(tmp_path / "second"))
-    return first, rundir.find(storage.restored(f"{url}/pong"))
+    return first, rundir.find(url_storage.restored(f"{url}/pong"))
 
 
 def test_who_restores_a_copy_holds_it_and_whoever_held_it_copies_no_more(
@@ -540,9 +540,9 @@ def test_who_restores_a_copy_holds_it_and_whoever_held_it_copies_no_more(
         Storage(url).keep(first)
     monkeypatch.setenv("WORKBENCH_HOME", str(home))
     with pytest.raises(StorageFailed, match="another machine goes on with"):
-        storage.restored(f"{url}/pong")
+        url_storage.restored(f"{url}/pong")
     shutil.rmtree(first.path)
-    third = rundir.find(storage.restored(f"{url}/pong"))
+    third = rundir.find(url_storage.restored(f"{url}/pong"))
     assert checkpoints.every(third.checkpoints)[-1].frames == 150
     save(third.checkpoints, frames=170)
     assert Storage(url).keep(third) == 170
@@ -641,12 +641,12 @@ def test_a_clock_that_was_ahead_on_the_machine_before_stops_no_copy(
             save(run.checkpoints, frames=frames)
             assert Storage(url).keep(run) == frames
     shutil.rmtree(run.path)
-    assert storage.restored(f"{url}/pong") == "pong"
+    assert url_storage.restored(f"{url}/pong") == "pong"
     for frames in (300, 400):
         save(run.checkpoints, frames=frames)
         assert Storage(url).keep(run) == frames
     shutil.rmtree(run.path)
-    assert storage.restored(f"{url}/pong") == "pong"
+    assert url_storage.restored(f"{url}/pong") == "pong"
     assert checkpoints.newest(run.checkpoints).frames == 400
 
 
@@ -660,7 +660,7 @@ def test_a_run_that_has_lost_checkpoints_gets_those_of_its_copy(
     assert Storage(url).keep(run) == 100 and run_copy.copy(run, drive) == 100
     starting.catch_up(run, stored)
     assert not capsys.readouterr().out
-    for go_on in (lambda: storage.restored(f"{url}/pong"), lambda: restored_run.restored("pong", drive),
+    for go_on in (lambda: url_storage.restored(f"{url}/pong"), lambda: restored_run.restored("pong", drive),
                   lambda: starting.catch_up(run, stored)):
         if lost in ("all", "newest"):
             shutil.rmtree(run.checkpoints if lost == "all" else newest.path)
@@ -693,7 +693,7 @@ def test_a_run_that_has_lost_its_history_gets_that_of_its_copy(
     assert Storage(url).keep(run) == 100 and run_copy.copy(run, drive) == 100
     place = {"identity": "pong-1", "rows": {"loss": 9}, "event": 9, "sent": 20}
     rundir.write_record(run.trackers / "wandb.json", place)
-    for lose, go_on in ((Path.unlink, lambda: storage.restored(f"{url}/pong")),
+    for lose, go_on in ((Path.unlink, lambda: url_storage.restored(f"{url}/pong")),
                         (Path.unlink, lambda: restored_run.restored("pong", drive)),
                         (lambda path: path.write_bytes(b""), lambda: starting.catch_up(run, stored))):
         lose(run.metrics)
@@ -749,7 +749,7 @@ def test_nothing_is_brought_where_processes_of_the_run_may_write(
     Storage(url).keep(run)
     shutil.rmtree(run.checkpoints)
     with lock.held(held(run), wait_s=0):
-        assert storage.restored(f"{url}/pong") == "pong" and not checkpoints.every(run.checkpoints)
+        assert url_storage.restored(f"{url}/pong") == "pong" and not checkpoints.every(run.checkpoints)
 
 
 def test_the_best_checkpoint_comes_back_too_and_stays_in_the_copy(
@@ -790,7 +790,7 @@ def test_what_comes_back_is_as_old_and_as_much_asked_for_as_it_was(url: str, hom
     Storage(url).keep(run)
     for lost in (run.checkpoints, run.path):
         shutil.rmtree(lost)
-        storage.restored(f"{url}/pong")
+        url_storage.restored(f"{url}/pong")
         [back] = checkpoints.every(run.checkpoints)
         assert (back.requested, back.created) == (True, asked_for.created)
 
@@ -864,7 +864,7 @@ def test_what_is_left_here_is_not_replaced_by_a_copy_that_is_behind_it(url: str,
     assert Storage(url).keep(run) == 100
     save(run.checkpoints, frames=200)
     flip(next(save(run.checkpoints, frames=300).path.glob("*.safetensors")), -1)
-    assert storage.restored(f"{url}/pong") == "pong"
+    assert url_storage.restored(f"{url}/pong") == "pong"
     assert [one.frames for one in checkpoints.every(run.checkpoints)] == [100, 200, 300]
 
 
@@ -875,7 +875,7 @@ def test_each_copy_of_a_run_goes_on_after_it_was_restored_from_one(url: str, hom
         Storage(copy).keep(run)
     for frames in (200, 300):
         shutil.rmtree(run.path)
-        storage.restored(f"{url}/pong")
+        url_storage.restored(f"{url}/pong")
         save(run.checkpoints, frames=frames)
         for copy in (url, other):
             assert Storage(copy).keep(run) == frames
@@ -891,7 +891,7 @@ def test_nothing_is_restored_where_processes_of_a_run_whose_folder_is_gone_still
     monkeypatch.setattr(lock, "processes", lambda *_: [psutil.Process()])
     monkeypatch.setattr(lock, "LAST_MOMENTS_S", 0.0)
     with pytest.raises(RunExists, match=r"'pong' was moved or deleted while it lives.* end process \d+"):
-        storage.restored(f"{url}/pong")
+        url_storage.restored(f"{url}/pong")
     assert not run.path.exists()
 
 
@@ -914,7 +914,7 @@ def test_a_tracker_goes_on_where_it_was_on_another_machine(url: str, home: Path)
     save(run.checkpoints, frames=100)
     Storage(url).keep(run)
     shutil.rmtree(run.path)
-    storage.restored(f"{url}/pong")
+    url_storage.restored(f"{url}/pong")
     assert [path.name for path in run.trackers.iterdir()] == ["wandb.json"]
     place = rundir.read_record(run.trackers / "wandb.json")
     assert (place["identity"], place["rows"], place["event"]) == ("pong-1", {"loss": 5}, 2)
@@ -988,7 +988,7 @@ def test_a_checkpoint_that_was_damaged_there_is_passed_over_for_the_one_before(u
     weights = next(path for path in file_system.find(f"{root}/pong/checkpoints/{newest}") if "safetensors" in path)
     file_system.pipe_file(weights, b"torn")
     shutil.rmtree(run.path)
-    storage.restored(f"{url}/pong")
+    url_storage.restored(f"{url}/pong")
     assert checkpoints.every(run.checkpoints)[-1].frames == 100
 
 
@@ -996,7 +996,7 @@ def test_a_name_that_is_not_there_has_a_near_one(url: str, home: Path) -> None:
     save(made().checkpoints, frames=100)
     Storage(url).keep(rundir.find("pong"))
     with pytest.raises(RunNotFound, match="Did you mean 'pong'"):
-        storage.restored(f"{url}/pnog")
+        url_storage.restored(f"{url}/pnog")
 
 
 def test_a_run_keeps_its_copy_and_another_machine_goes_on(url: str, home: Path, tmp_path: Path,
@@ -1093,7 +1093,7 @@ def test_another_machines_checkpoint_of_the_same_frames_is_not_taken_for_this_on
     ours = checkpoints.write(run.checkpoints, frames=100, groups=model, meta=meta(), requested=False)
     assert Storage(url).keep(run) == 100
     shutil.rmtree(run.path)
-    storage.restored(f"{url}/pong")
+    url_storage.restored(f"{url}/pong")
     assert checkpoints.newest(run.checkpoints).files == ours.files
     assert Storage(url).keep(run) is None, "nothing is new yet"
 
@@ -1200,10 +1200,10 @@ def test_the_url_of_another_run_never_stands_for_the_run_of_that_name_that_is_he
         wb.resume(f"{url}/pong")
     assert ours.read()["state"] == "stopped"
     with pytest.raises(RunNotFound, match="there is no run 'pong' at"):
-        storage.restored(f"file://{tmp_path}/empty/pong")
+        url_storage.restored(f"file://{tmp_path}/empty/pong")
     ours.write(created=7.0)
     save(ours.checkpoints, frames=100)
-    assert storage.restored(f"{url}/pong") == "pong", "the same run, which was copied there"
+    assert url_storage.restored(f"{url}/pong") == "pong", "the same run, which was copied there"
 
 
 @pytest.mark.parametrize("own", ["file://{folder}", "{folder}", "file://{folder}/"])
@@ -1212,7 +1212,7 @@ def test_a_run_that_is_here_is_told_by_its_own_folder_also_while_that_is_away(
 ) -> None:
     folder = f"{tmp_path}/away/kept"
     made(config=RunConfig.build("CartPole-v1", storage=own.format(folder=folder)).to_json())
-    assert storage.restored(f"file://{folder}/pong") == "pong"
+    assert url_storage.restored(f"file://{folder}/pong") == "pong"
 
 
 def test_a_launch_asks_the_storage_for_its_runs_once(home: Path, tmp_path: Path, asked: list[str]) -> None:
@@ -1238,7 +1238,7 @@ def test_code_from_storage_needs_trust(home: Path, tmp_path: Path) -> None:
     Storage(url).keep(run)
     shutil.rmtree(run.path)
     with pytest.raises((AccessDenied, CheckpointCorrupt, InvalidInput)):
-        storage.restored(f"{url}/pong")
+        url_storage.restored(f"{url}/pong")
     assert not run.path.exists()
 
 

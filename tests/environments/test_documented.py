@@ -18,7 +18,7 @@ from workbench.environments.atari.vector import AtariOptions
 from workbench.environments.dmlab.family import DmlabOptions
 from workbench.environments.football.family import FootballOptions
 from workbench.environments.presets import PRESETS
-from workbench.environments.vizdoom.game import MatchOptions
+from workbench.environments.vizdoom.doom_game import MatchOptions
 from workbench.environments.vizdoom.scenarios import SCENARIOS
 
 PAGE = Path(workbench.__file__).parent.parent / "docs" / "environments.md"

@@ -16,7 +16,7 @@ from workbench.environments.adapters.batched_vector import NativeVector
 from workbench.environments.adapters.gymnasium_vector import GymnasiumVector
 from workbench.environments.contract import random_actions
 from workbench.errors import EnvironmentFailed, InvalidInput, OutOfBounds, ShapeMismatch
-from workbench.playing.worker.rollout import next_view
+from workbench.playing.worker.played_episode import next_view
 from workbench.testing import CountingEnv, check_environment
 from workbench.trajectory import ENDS, Flags, StepBatch
 

@@ -7,7 +7,7 @@ import gymnasium
 import numpy as np
 import pytest
 
-from workbench.environments import check_name, make, register_environment, registered_factory, registry
+from workbench.environments import check_name, make, register_environment, registered_factory, registration
 from workbench.errors import InvalidInput, MissingPackage, OutOfBounds, UnknownName
 from workbench.testing import CountingEnv
 
@@ -30,7 +30,7 @@ def test_a_name_is_checked_without_making_an_environment(monkeypatch):
         raise AssertionError("an environment was made")
 
     monkeypatch.setattr(gymnasium, "make", refuse)
-    monkeypatch.setattr(registry, "AtariVector", refuse)
+    monkeypatch.setattr(registration, "AtariVector", refuse)
     check_name("ALE/Breakout-v5", {"life_loss": True})
     check_name("CartPole-v1", {"max_episode_steps": 10})
     with pytest.raises(UnknownName, match="life_loss"):
@@ -40,8 +40,8 @@ def test_a_name_is_checked_without_making_an_environment(monkeypatch):
 
 
 def test_a_missing_package_comes_with_the_command_that_installs_it(monkeypatch):
-    found = registry.importlib.util.find_spec
-    monkeypatch.setattr(registry.importlib.util, "find_spec",
+    found = registration.importlib.util.find_spec
+    monkeypatch.setattr(registration.importlib.util, "find_spec",
                         lambda name: None if name in ("mujoco", "absent") else found(name))
     with pytest.raises(MissingPackage, match=r"pip install .*'mujoco<5,>=4'"):
         check_name("HalfCheetah-v5")

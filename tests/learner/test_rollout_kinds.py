@@ -20,7 +20,7 @@ from workbench.environment_spec import ActionSpec
 from workbench.errors import StorageFailed, WorkbenchError
 from workbench.playing import action_words, store
 from workbench.playing.rollout import load
-from workbench.playing.worker import rollout as playing
+from workbench.playing.worker import played_episode as playing
 from workbench.testing import Count, CountingEnv
 from workbench.trajectory import StepBatch
 from workbench.widgets.episodes import player

@@ -308,6 +308,6 @@ def test_what_xla_cannot_do_is_said_before_the_chip_is_taken(fields):
 
 
 def test_only_a_learner_that_is_asked_for_xla_imports_it():
-    code = ("import sys, workbench, workbench.learner.learner, workbench.playing.worker.rollout; "
+    code = ("import sys, workbench, workbench.learner.learner, workbench.playing.worker.played_episode; "
             "sys.exit(any(name.partition('.')[0] == 'torch_xla' for name in sys.modules))")
     assert subprocess.run([sys.executable, "-c", code], timeout=240).returncode == 0

@@ -11,7 +11,7 @@ from tests.conftest import eventually
 from workbench.errors import OutOfBounds
 from workbench.lessons import harm, slow_run
 from workbench.lessons.slow_runs import SLOW, cores_used, mended, shares
-from workbench.metrics import bottleneck
+from workbench.metrics import limiting_part
 
 WHILE_S = 8.0  # of training: shares are means over it
 
@@ -28,7 +28,7 @@ def settled(run: wb.Run) -> dict[str, float]:
 @pytest.mark.parametrize("number", SLOW)
 def test_the_metrics_of_a_slow_run_point_to_its_bottleneck(home: Path, number: int) -> None:
     found = settled(slow_run(number))
-    assert bottleneck.limit(found) == SLOW[number].limit, found
+    assert limiting_part.limit(found) == SLOW[number].limit, found
 
 
 @pytest.mark.full
@@ -40,7 +40,7 @@ def test_a_mended_run_has_less_of_its_bottleneck_or_another_one(home: Path, numb
         wb.attach(run.name).stop()
     found = settled(mended(number))
     relieved = {2: "inference", 3: "batch_wait"}[number]
-    assert found[relieved] < slow[relieved] or bottleneck.limit(found) != SLOW[number].limit, (slow, found)
+    assert found[relieved] < slow[relieved] or limiting_part.limit(found) != SLOW[number].limit, (slow, found)
 
 
 @pytest.mark.full

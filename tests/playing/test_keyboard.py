@@ -6,7 +6,7 @@ import ale_py
 import pytest
 
 from workbench.environment_spec import ActionSpec, EnvironmentSpec
-from workbench.environments.football.vector import ACTIONS as FOOTBALL
+from workbench.environments.football.football_vector import ACTIONS as FOOTBALL
 from workbench.errors import InvalidInput
 from workbench.playing.by_hand.keyboard import KeyMap, keymap, meanings_of
 

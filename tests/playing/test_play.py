@@ -20,7 +20,7 @@ import pytest
 import workbench as wb
 from tests.conftest import eventually, gone, mounted_disk
 from tests.played import Starts, checkpoint_in, started_in
-from workbench.environments import registry
+from workbench.environments import registration
 from workbench.errors import EnvironmentFailed, InvalidInput, OutOfBounds, ShapeMismatch, StorageFailed, WorkbenchError
 from workbench.playing import store
 from workbench.rundir import sealed
@@ -266,7 +266,7 @@ def test_a_scripted_expert_plays_a_class_and_sees_all_numbers_beside_the_picture
 def test_a_killed_game_of_a_class_goes_on_where_the_class_is_given(
     module_home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(registry, "_factories", {"drawn-v0": Drawn})
+    monkeypatch.setattr(registration, "_factories", {"drawn-v0": Drawn})
     try:
         game = wb.play("drawn-v0")
         game.step(1)

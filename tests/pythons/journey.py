@@ -22,7 +22,7 @@ import numpy as np
 
 import workbench as wb
 from workbench.environments.contract import random_actions
-from workbench.environments.registry import make
+from workbench.environments.registration import make
 from workbench.errors import MissingPackage
 
 FAMILIES = {

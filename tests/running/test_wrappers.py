@@ -16,7 +16,7 @@ from tests.conftest import SMALL, eventually
 from tests.rewarding import Rewarding
 from workbench import environments, rundir
 from workbench.config import RunConfig
-from workbench.environments import registry
+from workbench.environments import registration
 from workbench.errors import (
     AccessDenied,
     EnvironmentFailed,
@@ -230,7 +230,7 @@ def test_an_environment_that_was_registered_in_another_kernel_is_registered_agai
     assert [going_on_mended(run, error) for run in (plain, wrapped)] == said
     with pytest.raises(InvalidInput, match=re.escape(f"Give it again: {first}'walk', environment=YourEnvironment).")):
         checking.check_has_code(plain, plain.config())
-    monkeypatch.setattr(registry, "_factories", {"Mine/Walk-v0": Corridor})
+    monkeypatch.setattr(registration, "_factories", {"Mine/Walk-v0": Corridor})
     assert [going_on_mended(run, error) for run in (plain, wrapped)] == said
     assert mended(plain, Corridor, None) == mended(wrapped, None, [Doubled]) == ["environment.pkl"]
 
@@ -246,7 +246,7 @@ def test_an_environment_is_given_again_as_it_was(
     def not_installed(name: str, options: Any = None) -> None:
         if name.startswith("football/"):
             raise MissingPackage(f"{name} needs gfootball.")
-        registry.check_name(name, options)
+        registration.check_name(name, options)
 
     monkeypatch.setattr(environments, "check_name", not_installed)
     config = RunConfig.build(environment, wrappers=wrappers).to_json()

@@ -12,7 +12,7 @@ from tests.conftest import eventually
 from tests.widgets import recorded
 from workbench.config import RunConfig
 from workbench.errors import RunNotAlive
-from workbench.metrics.bottleneck import limit
+from workbench.metrics.limiting_part import limit
 from workbench.metrics.status import RunStatus
 from workbench.running.handle import Run
 from workbench.widgets.panel.panel import RunPanel

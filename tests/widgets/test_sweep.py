@@ -15,7 +15,7 @@ from workbench.running.handle import Run
 from workbench.sweeping.sweep_handle import Sweep
 from workbench.sweeping.sweep_status import SweepStatus
 from workbench.widgets.charts import sweep_chart
-from workbench.widgets.views.sweep import SweepView
+from workbench.widgets.views.sweep_view import SweepView
 
 
 @pytest.fixture

@@ -17,7 +17,7 @@ from workbench.checkpoints import Checkpoint
 from workbench.config import RunConfig
 from workbench.metrics import MetricsWriter
 from workbench.playing import rollout as rollouts
-from workbench.playing.worker import rollout as playing
+from workbench.playing.worker import played_episode as playing
 from workbench.running.handle import attach
 from workbench.widgets.inspector.inspector import CheckpointInspector
 from workbench.widgets.inspector.time_machine import fields_of, nearest

@@ -108,7 +108,7 @@ def _rescue(args: argparse.Namespace) -> None:
          argument("--trust-code", action="store_true", help="let code that was typed in a cell for it execute as you, "
                                                             "wherever the run comes from"))
 def _resume(args: argparse.Namespace) -> None:
-    from workbench.copies.storage import is_url, restored
+    from workbench.copies.url_storage import is_url, restored
     from workbench.running.launch import resume
 
     if is_url(args.name):

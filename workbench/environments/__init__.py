@@ -12,7 +12,7 @@ import types
 from typing import TYPE_CHECKING, Any
 
 from workbench.environments.contract import VectorEnvironment
-from workbench.environments.registry import (
+from workbench.environments.registration import (
     atari_game,
     check_name,
     check_options,

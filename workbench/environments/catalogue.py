@@ -6,9 +6,9 @@ import difflib
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from workbench.environments import registry
 from workbench.environments.families import FAMILIES, PACKAGES, importing, lacking, package_of
 from workbench.environments.presets import presets_of
+from workbench.environments.registration import known_ids, registered_names
 from workbench.errors import WrongType
 from workbench.tables import Columns, Table
 
@@ -145,7 +145,7 @@ def _families() -> list[_Family]:
     """All families, those with adapters of their own behind Gymnasium's."""
     for package in PACKAGES:
         importing(package.starts[0])  # registers MiniGrid's ids
-    specs = {name: spec for name, spec in sorted(registry.known_ids().items()) if not lacking(name)}
+    specs = {name: spec for name, spec in sorted(known_ids().items()) if not lacking(name)}
     families = []
     for title, what, starts, example in _GYMNASIUM:
         names = tuple(name for name in specs if name.startswith(starts) or _module(specs[name]).startswith(starts))
@@ -156,7 +156,7 @@ def _families() -> list[_Family]:
                          family.install, _EXAMPLES.get(family.prefix, "")) for family in FAMILIES]
     testing = tuple(name for name in specs if name.startswith("testing/"))
     families.append(_Family("testing/", "with known answers, for tests", testing, example="testing/catch-v0"))
-    families.append(_Family("yours", "given to wb.register_environment in this process", registry.registered_names()))
+    families.append(_Family("yours", "given to wb.register_environment in this process", registered_names()))
     listed = {name for family in families for name in family.names}
     others = tuple(name for name, spec in specs.items() if name not in listed and _makeable(spec))
     if others:

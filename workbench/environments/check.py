@@ -33,7 +33,7 @@ from workbench.environments.batch_rules import (
     same,
 )
 from workbench.environments.contract import Array, Show, VectorEnvironment, random_actions
-from workbench.environments.registry import factory_call, make
+from workbench.environments.registration import factory_call, make
 from workbench.errors import InvalidInput, MissingPackage, ShapeMismatch, checked_arguments
 from workbench.trajectory import StepBatch
 

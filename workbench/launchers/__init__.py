@@ -45,7 +45,7 @@ def checked(launcher: Launcher, config: RunConfig) -> Launcher:
                           f"Install a build for your GPU, or choose device='cpu' or {other}.")
     trackers.check_installed(config.track)
     if config.storage:
-        from workbench.copies.storage import Storage
+        from workbench.copies.url_storage import Storage
 
         with suppress(StorageFailed):  # opened, and not asked: a run that is here goes on without it
             Storage(config.storage)

@@ -64,7 +64,7 @@ class Slow:
 
     Attributes:
         bottleneck: what limits it, in words.
-        limit: the same as `metrics.bottleneck.limit` names it.
+        limit: the same as `metrics.limiting_part.limit` names it.
         fields: of the launch.
         remedy: fields in which the mended run differs.
     """

@@ -25,7 +25,7 @@ def strip(
     action as a dot. There is a gap between parts.
 
     Args:
-        scores: [A], as `playing.worker.rollout` stores them: probabilities, Q-values, or means.
+        scores: [A], as `playing.worker.played_episode` stores them: probabilities, Q-values, or means.
         domain: lowest and highest score of the episode; (0, 1) for probabilities.
     """
     width, height = size

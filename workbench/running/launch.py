@@ -184,7 +184,7 @@ def resume(
         StorageFailed: its copy cannot be read, or the run of that name that is here is another one.
         and, while it starts, the errors of `launch`.
     """
-    from workbench.copies.storage import is_url, restored
+    from workbench.copies.url_storage import is_url, restored
 
     check_waiting(wait_ready, ready_timeout_s, progress)
     for kind, value in (("network", network), ("environment", environment), ("wrappers", wrappers)):

@@ -88,7 +88,7 @@ def created(
 
     Raises RunExists, InvalidInput, StorageFailed, HomeNotWritable, see `rundir.create`.
     """
-    from workbench.copies.storage import Storage
+    from workbench.copies.url_storage import Storage
 
     url = record["config"].get("storage", "")
     if url and (folder := folder_of(url)) is not None and record["config"]["launcher"] != "ray":
@@ -127,7 +127,7 @@ def catch_up(directory: RunDirectory, config: RunConfig) -> None:
     """
     away = []
     for place in places(config):
-        from workbench.copies.storage import Storage
+        from workbench.copies.url_storage import Storage
 
         try:
             storage = Storage(place)

@@ -22,7 +22,7 @@ from workbench.errors import StorageFailed
 from workbench.rundir import RunDirectory
 
 if TYPE_CHECKING:
-    from workbench.copies.storage import Storage
+    from workbench.copies.url_storage import Storage
 
 _EVERY_S = 5.0
 _CLAIM_S = 1200.0  # between two claims of a name while there is no checkpoint
@@ -109,7 +109,7 @@ class StoredCopy:
 
     def _copies(self, *, ended: bool, last: bool) -> bool:
         """Whether the newest checkpoint is in storage now; if not, why is said once."""
-        from workbench.copies.storage import Storage
+        from workbench.copies.url_storage import Storage
 
         frames, why = None, ""
         try:

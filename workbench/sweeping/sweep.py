@@ -21,7 +21,7 @@ from workbench.config.chosen import DEVICE_VARIABLE
 from workbench.config.few_updates import ROUND
 from workbench.config.own_algorithm import network_of
 from workbench.config.settings import Setting
-from workbench.copies.storage import Storage
+from workbench.copies.url_storage import Storage
 from workbench.environments.adapters.wrapping import Wrapper
 from workbench.errors import (
     InvalidInput,

@@ -344,7 +344,7 @@ class Sweep:
 
     def panel(self) -> Any:
         """A new live view, as a bare `sweep` shows it. Raises MissingPackage without ipywidgets."""
-        return imports.widget("views.sweep").SweepView(self)
+        return imports.widget("views.sweep_view").SweepView(self)
 
     def _ipython_display_(self) -> None:
         imports.show(self, self.panel)

@@ -18,10 +18,10 @@ from workbench.config.settings import check_known, validate
 from workbench.environment_spec import EnvironmentSpec, Part
 from workbench.environments.contract import Show, VectorEnvironment
 from workbench.environments.football.engine import EngineGames, Setup
+from workbench.environments.football.football_vector import ACTIONS, FootballVector, Games
 from workbench.environments.football.planes import PLANES
 from workbench.environments.football.pool import EnvpoolGames
 from workbench.environments.football.screen import Screen
-from workbench.environments.football.vector import ACTIONS, FootballVector, Games
 from workbench.errors import MissingPackage, OutOfBounds, UnknownName
 
 PREFIX = "football/"

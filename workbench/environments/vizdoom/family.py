@@ -24,7 +24,7 @@ from workbench.environment_spec import EnvironmentSpec
 from workbench.environments.adapters.guarded_calls import called, close_all, raised
 from workbench.environments.contract import Array, Ending, Show, WithEndings, checked_actions, first_step, seeds_of
 from workbench.environments.vizdoom.area_average import shrinking
-from workbench.environments.vizdoom.game import SCREEN, MatchOptions, VizdoomGame, VizdoomOptions, game_of
+from workbench.environments.vizdoom.doom_game import SCREEN, MatchOptions, VizdoomGame, VizdoomOptions, game_of
 from workbench.environments.vizdoom.scenarios import SCENARIOS, Scenario
 from workbench.errors import UnknownName
 from workbench.trajectory import Flags, StepBatch

@@ -71,7 +71,7 @@ class ColabLauncher(LocalLauncher):
 
     def check_name(self, name: str) -> None:
         """See `Launcher`: a copy in the folder is another run's, whose machine may have ended."""
-        from workbench.copies.storage import Storage
+        from workbench.copies.url_storage import Storage
 
         folder = os.environ.get(FOLDER)
         if folder and (why := Storage(folder).taken(name)):

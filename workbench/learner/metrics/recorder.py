@@ -28,8 +28,8 @@ from workbench.learner.metrics.meters import Sums
 from workbench.learner.run_state import RunState
 from workbench.learner.training.data_parallel import Learners
 from workbench.metrics import MetricsReader, MetricsWriter, Progress
-from workbench.metrics.bottleneck import limit
 from workbench.metrics.collapse import EPISODES, judged_by
+from workbench.metrics.limiting_part import limit
 from workbench.metrics.status import ActorStatus, LearnerStatus, parts_from_json, without_end
 from workbench.metrics.writer import Episode
 from workbench.rundir import RunDirectory

@@ -8,7 +8,7 @@ from typing import Any
 
 from workbench.config import RunConfig
 from workbench.config.ports import ports_of
-from workbench.copies.storage import PACKAGES
+from workbench.copies.url_storage import PACKAGES
 from workbench.planning.recipes import run_command
 from workbench.planning.recipes.cluster import Cluster
 

@@ -7,7 +7,6 @@ Frames are PNG or JPEG pictures, whichever was smaller for the first one. Nothin
 from __future__ import annotations
 
 from workbench.playing.store.branch_point import BranchPoint, folder_of_branches, folder_of_parent, of_record
-from workbench.playing.store.contract import spec_of
 from workbench.playing.store.journal import JOURNAL, Journal, Step, read_journal
 from workbench.playing.store.pictures import MIME, StoredFrames, as_png
 from workbench.playing.store.rollout_folder import (
@@ -21,6 +20,7 @@ from workbench.playing.store.rollout_folder import (
     rollout_path,
     scratch_beside,
 )
+from workbench.playing.store.stored_fields import spec_of
 
 __all__ = [
     "FRAMES", "JOURNAL", "MIME", "RECORD", "BranchPoint", "Journal", "RolloutWriter", "Step", "Stored", "StoredFrames",

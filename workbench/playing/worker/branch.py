@@ -21,8 +21,8 @@ from workbench.errors import EnvironmentFailed
 from workbench.playing.observation_edit import Change, edited
 from workbench.playing.rollout import Rollout, load
 from workbench.playing.store import BranchPoint, RolloutWriter
-from workbench.playing.store.contract import OUTPUTS
-from workbench.playing.worker.rollout import opened, play, record_of, training_environment
+from workbench.playing.store.stored_fields import OUTPUTS
+from workbench.playing.worker.played_episode import opened, play, record_of, training_environment
 from workbench.policies.player import Player, answer, load_player
 from workbench.trajectory import Array, StepBatch
 

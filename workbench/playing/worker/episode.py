@@ -21,8 +21,8 @@ from workbench.environments.contract import checked_actions
 from workbench.errors import EnvironmentFailed, InvalidInput, ShapeMismatch, StorageFailed
 from workbench.playing import store
 from workbench.playing.store import Journal, RolloutWriter, Step
-from workbench.playing.store.contract import OUTPUTS
-from workbench.playing.worker.rollout import Stage, next_view, present, record_of, thoughts_of
+from workbench.playing.store.stored_fields import OUTPUTS
+from workbench.playing.worker.played_episode import Stage, next_view, present, record_of, thoughts_of
 from workbench.policies.player import Player
 from workbench.trajectory import ENDS, Array, Flags, StepBatch
 

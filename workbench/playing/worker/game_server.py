@@ -29,7 +29,7 @@ from workbench.errors import EnvironmentFailed, InvalidInput, StorageFailed, Wor
 from workbench.playing import store
 from workbench.playing.store import JOURNAL, Journal, RolloutWriter, read_journal
 from workbench.playing.worker.episode import Action, NoPlayer, WorkerEpisode
-from workbench.playing.worker.rollout import Stage, opened, training_environment
+from workbench.playing.worker.played_episode import Stage, opened, training_environment
 from workbench.policies.player import load_player
 from workbench.wire.lifeline import leave, orphaned, take_standard_input
 

@@ -10,7 +10,7 @@ from workbench.checkpoints import Checkpoint, standing
 from workbench.config import RunConfig, settings
 from workbench.environments.atari.scores import published
 from workbench.environments.atari.vector import AtariOptions, atari_options
-from workbench.environments.registry import known_ids
+from workbench.environments.registration import known_ids
 from workbench.metrics.status import RunStatus
 from workbench.metrics.status_facts import FACTS
 from workbench.playing.evaluating import evaluation_log

@@ -27,7 +27,7 @@ from workbench.playing import action_words
 from workbench.playing.action_bars import domain_of, strip
 from workbench.playing.rollout import Rollout
 from workbench.playing.store import BranchPoint
-from workbench.playing.store.contract import OUTPUTS
+from workbench.playing.store.stored_fields import OUTPUTS
 from workbench.rundir.files import free_path
 from workbench.tables import evenly_spaced, number
 from workbench.trajectory import Array

@@ -19,7 +19,7 @@ from typing import Any
 import ipywidgets
 
 from workbench.config import RunConfig
-from workbench.metrics.bottleneck import limit
+from workbench.metrics.limiting_part import limit
 from workbench.tables import readable
 from workbench.widgets.panel.buttons import button
 from workbench.widgets.panel.snapshot import Snapshot

@@ -104,7 +104,7 @@ def _vector(
     if processes > 1:
         check_spreadable(call, name)
         assert call is not None
-        from workbench.environments.spread.vector import SpreadVector  # loads multiprocess
+        from workbench.environments.spread.spread_vector import SpreadVector  # loads multiprocess
 
         return SpreadVector(name, call, num_envs=num_envs, seed=seed, processes=processes, show=show)
     if call is not None:

@@ -10,7 +10,7 @@ import numpy as np
 from workbench.config import setting
 from workbench.config.settings import validate
 from workbench.environments.contract import Array
-from workbench.environments.vizdoom import engine
+from workbench.environments.vizdoom import memory_launcher
 from workbench.environments.vizdoom.scenarios import Scenario, presses
 from workbench.trajectory import Flags
 
@@ -109,7 +109,7 @@ class VizdoomGame:
 
     def _open(self) -> None:
         self._game.set_seed(0)
-        engine.start(self._game)
+        memory_launcher.start(self._game)
 
     def begin(self, seed: int | None = None) -> None:
         """Starts the next episode; with a seed, the first one of its stream."""
@@ -174,7 +174,7 @@ class Match(VizdoomGame):
         if first:
             self._game.close()
             self._game.set_seed(self._next_seed())
-            engine.start(self._game)
+            memory_launcher.start(self._game)
         else:
             self._game.send_game_command("removebots")
             super()._restart(first=False)

@@ -22,7 +22,7 @@ from workbench.environments.contract import Show, VectorEnvironment
 from workbench.errors import EnvironmentFailed, MissingPackage, WorkbenchError
 from workbench.metrics.status import LONGEST_GAME
 from workbench.playing.store import RolloutWriter
-from workbench.playing.store.contract import OUTPUTS
+from workbench.playing.store.stored_fields import OUTPUTS
 from workbench.playing.worker.saliency import Saliency, saliency_of
 from workbench.policies.player import Player, answer, load_player, make_environment
 from workbench.trajectory import ENDS, Array, Flags, StepBatch
