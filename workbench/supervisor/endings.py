@@ -6,6 +6,8 @@ from collections import Counter
 from dataclasses import dataclass
 from typing import Literal
 
+from workbench.config import RunConfig
+from workbench.config.few_updates import more_updates
 from workbench.supervisor.hosts.life import ProcessEnding
 from workbench.supervisor.learner_status import LearnerTracker
 from workbench.supervisor.process_group import EndedChild
@@ -92,6 +94,17 @@ class Endings:
 def _passes(ending: ProcessEnding) -> bool:
     """Whether a later try may find mended what ended the child; a user's own code may end it with any exit code."""
     return ending.code == PASSING and ending.error is not None
+
+
+def finished(why: str, updates: int, *, remedy: str = "") -> Outcome:
+    """The end of a run by one of its rules, after so many updates; `remedy`: said where there were none."""
+    untrained = "" if updates else f" before the first update, so that nothing was learnt{remedy}"
+    return Outcome("finished", f"{why}{untrained}")
+
+
+def at_total(config: RunConfig, updates: int) -> Outcome:
+    """The end of a run that has all its frames."""
+    return finished(f"reached total_frames={config.total_frames}", updates, remedy=f". {more_updates(config)}")
 
 
 def failure(ended: EndedChild) -> Outcome:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Sequence, Set
+from collections.abc import Iterator, Mapping, Sequence, Set
+from dataclasses import replace
 
 from workbench.metrics import Progress
 from workbench.metrics.status import ActorStatus, LearnerPhase, LearnerStatus
@@ -46,9 +47,12 @@ class LearnerTracker:
         self._most_frames = 0
         self._actors_at = self.at  # when the learner last reported its actors
 
-    def note_status(self, phase: LearnerPhase, status: LearnerStatus | None, *, alive: Set[int]) -> None:
-        """Take in a learner's answer. `status`: None before its first; `alive`: actors whose processes live."""
-        before = self.status
+    def note_status(self, phase: LearnerPhase, status: LearnerStatus | None, *, alive: Set[int]) -> list[str]:
+        """Take in a learner's answer. `status`: None before its first; `alive`: actors whose processes live.
+
+        Returns the floods that its answer before did not tell.
+        """
+        before, floods = self.status, [flood for flood in phase.floods if flood not in self.phase.floods]
         self.phase, self.at, self.mute = phase, time.monotonic(), ""
         self.status = status or (before and before.standing_still())
         self._most_frames = max(self._most_frames, self.progress.frames)
@@ -58,6 +62,7 @@ class LearnerTracker:
             self.fruitless.clear()
         if status is None or before is None or status.actors != before.actors:
             self._note_actors(() if status is None else status.actors, alive)
+        return floods
 
     def _note_actors(self, actors: Sequence[ActorStatus], alive: Set[int]) -> None:
         """Take in the learner's report of its actors. After a gap between reports, stalls are counted anew."""
@@ -78,9 +83,14 @@ class LearnerTracker:
         now = time.monotonic()
         return self.stalls.hung(now) if now - self._actors_at <= STALLED_AFTER_S else []
 
-    def is_connected(self, index: int, started_at: float) -> bool:
-        """Whether the learner's last report of an actor is about the process that was started at that time."""
-        return index not in self.unconnected and started_at < self._actors_at
+    def actors(self, status: LearnerStatus, children: Mapping[int, Life]) -> Iterator[ActorStatus]:
+        """The learner's report of each actor, if it is about the present process, with that process."""
+        reports = {actor.index: actor for actor in status.actors}
+        for index, child in sorted(children.items()):
+            is_current = index not in self.unconnected and child.started_at < self._actors_at
+            report = reports.get(index) if is_current else None
+            yield replace(report or ActorStatus(index), pid=child.pid, alive=child.alive,
+                          restarts=max(0, child.restarts))
 
     def restart_clocks(self) -> None:
         """Count stalls anew, after a pause or a restart."""

@@ -19,24 +19,21 @@ from functools import partial
 from typing import Any
 
 from workbench import trackers
-from workbench.config import REPLAY_S, RunConfig
-from workbench.config.few_updates import more_updates
+from workbench.config import RunConfig
 from workbench.errors import ConnectionLost, WorkbenchError
 from workbench.metrics import MetricsWriter
-from workbench.metrics.collapse import followed
-from workbench.metrics.status import ActorStatus, Course, LearnerPhase, LearnerStatus, RunStatus, Spent
-from workbench.metrics.status_facts import FACTS
+from workbench.metrics.status import LearnerPhase, LearnerStatus, RunStatus
 from workbench.rundir import BY_HAND, ENDED, RunDirectory
 from workbench.rundir.files import print_dated
 from workbench.supervisor import last_checkpoint, stopping_rules
+from workbench.supervisor.account import Account
 from workbench.supervisor.change_events import ChangeEvents
 from workbench.supervisor.diagnosis import reason
-from workbench.supervisor.endings import Endings, Outcome, failure
+from workbench.supervisor.endings import Endings, Outcome, at_total, failure, finished
 from workbench.supervisor.hosts.host import Place
 from workbench.supervisor.learner_status import LearnerTracker
 from workbench.supervisor.process_group import EndedChild, ProcessGroup, Way
 from workbench.supervisor.run_record import RunRecord, earlier_status
-from workbench.supervisor.stopping_rules import Budget
 from workbench.supervisor.tracking import Trackers
 from workbench.tables import counted
 from workbench.wire.endpoints import learner_name, reaching
@@ -75,7 +72,6 @@ class Supervisor:
         self._guard = threading.RLock()
         self._wake = threading.Event()
         self._outcome: Outcome | None = None
-        self._ended_whole = True  # whether the learner wrote its last checkpoint
         self._commanding = threading.Lock()
         self._paused: str | None = None  # the reason, which run.json has, too
         self._actors_to_end: queue.SimpleQueue[tuple[int, Way]] = queue.SimpleQueue()
@@ -83,12 +79,8 @@ class Supervisor:
         self._endings = Endings(self._tracker)
         before = earlier_status(run) if self._life > 1 else {}
         self._state_before = before.get("state")
-        if newest := last_checkpoint.newest(run):
-            known = replace(LearnerStatus.from_json(before), actors=(), warning="", hint="", bottleneck={})
-            self._tracker.at_start = last_checkpoint.at(newest, known)
-        self._budget, self._misses_score = Budget(Spent.from_json(before), time.monotonic()), False
-        told = {name: value for name, value in before.items() if value is not None}
-        self._course = Course.from_json({**record, **told})  # a fork's record has what its checkpoint was worth
+        self._tracker.at_start = last_checkpoint.known_at_start(run, before)
+        self._account = Account(run.name, record, before, time.monotonic())
         self._trackers = Trackers(run, trackers.named(self.config.track), self.event)
         self._polled_at = self._published_at = 0.0
 
@@ -106,20 +98,11 @@ class Supervisor:
                 warning=status.warning or self._run_record.warning,
                 error=f"{error['type']}: {error['message']}" if error else None, supervisor_pid=self._pid(),
                 learner_pid=self._group.learner.pid, learner_pids=tuple(life.pid for life in self._group.learners),
-                actors=tuple(self._actors(status)))
+                actors=tuple(self._tracker.actors(status, self._group.actors)))
 
     def _counted(self) -> RunStatus:
         """The learner's last status, with hours, cost and the course of the return."""
-        learner = self._tracker.current(self._group.learner)
-        return RunStatus(self.run.name, self.state, **vars(learner), **vars(self._budget.spent), **vars(self._course))
-
-    def _actors(self, status: RunStatus) -> Iterator[ActorStatus]:
-        """The learner's last report of each actor, if it is about the present process, with that process."""
-        reports = {actor.index: actor for actor in status.actors}
-        for index, child in sorted(self._group.actors.items()):
-            is_current = index in reports and self._tracker.is_connected(index, child.started_at)
-            yield replace(reports[index] if is_current else ActorStatus(index), pid=child.pid, alive=child.alive,
-                          restarts=max(0, child.restarts))
+        return self._account.status(self.state, self._tracker.current(self._group.learner))
 
     def _pid(self) -> int | None:
         return None if self.state in ENDED else os.getpid()
@@ -261,20 +244,14 @@ class Supervisor:
     def _apply_stopping_rules(self, now: float) -> None:
         """Update hours and cost, and end the run if a rule of its configuration says so."""
         with self._guard:
-            self._budget.spend(now, self.config.price_per_hour)
-            _, why = stopping_rules.reached(self.config, self._counted())
+            self._account.spend(now, self.config.price_per_hour)
+            status = self._counted()
+            _, why = stopping_rules.reached(self.config, status)
         if why:
-            self.end(Outcome("finished", f"{why}{self._untrained}"))
-        elif not self._misses_score and self.config.target_score is not None:
-            self._misses_score = stopping_rules.has_no_score(self.config, self._counted())
-            if self._misses_score:
-                self.event("error", f"target_score={self.config.target_score:g} can end nothing: this environment "
-                                    "tells no score. target_return goes by the return")
-
-    @property
-    def _untrained(self) -> str:
-        """The end of a sentence about a run that ends without an update."""
-        return "" if self._tracker.progress.updates else " before the first update, so that nothing was learnt"
+            self.end(finished(why, self._tracker.progress.updates))
+        elif self._account.misses_score(self.config, status):
+            self.event("error", f"target_score={self.config.target_score:g} can end nothing: this environment tells no "
+                                "score. target_return goes by the return")
 
     def _end_hung(self) -> None:
         """Kill actors whose environments hang; they restart as after a crash."""
@@ -310,14 +287,12 @@ class Supervisor:
     def _note_status(self, phase: LearnerPhase, status: LearnerStatus | None, *, follow: bool) -> None:
         """Take in a learner's answer and, to `follow`, its state, in one step for other threads."""
         with self._guard:
-            floods = self._tracker.phase.floods
             alive = {index for index, child in self._group.actors.items() if child.alive}
-            self._tracker.note_status(phase, status, alive=alive)
+            floods = self._tracker.note_status(phase, status, alive=alive)
             if self._tracker.has_trained:
                 self._run_record.adopt_mended_code()
-            for flood in phase.floods:
-                if flood not in floods:
-                    self.event("error", flood)
+            for flood in floods:
+                self.event("error", flood)
             if status is not None:
                 self._note_return(status)
                 self.changes.record_resumption()  # now that events have a progress
@@ -325,15 +300,9 @@ class Supervisor:
                 self._follow(phase)
 
     def _note_return(self, status: LearnerStatus) -> None:
-        """Follow the mean return and the best one; once for each collapse, and for each recovery from one, record an
-        event."""
-        self._budget.note_status(self.config, status)
-        before, self._course = self._course, followed(self._course, status)
-        if self._course.collapsed and not before.collapsed:
-            self.event("collapse", f"{self._counted().collapse}. run.rescue() forks the best checkpoint with half the "
-                                   "learning rate")
-        elif before.collapsed and not self._course.collapsed and self._course.best_mean is not None:
-            self.event("recovered", f"{FACTS[status.judged_by].said(self._counted())}: back from its collapse")
+        """Follow the mean return; once for each collapse, and for each recovery from one, record an event."""
+        if event := self._account.note(self.config, status):
+            self.event(*event)
 
     def _follow(self, phase: LearnerPhase) -> None:
         """Make the run's state that of the learner."""
@@ -359,7 +328,7 @@ class Supervisor:
         if not self._endings.note(ended):
             return
         if ended.index is None and ending.code == 0 and self._has_reached_total():
-            self.end(self._at_total())
+            self.end(at_total(self.config, self._tracker.progress.updates))
         elif self._endings.is_hopeless(ended, starting=self.state == "starting"):
             self.end(failure(ended))
         else:
@@ -367,15 +336,10 @@ class Supervisor:
             detail = ending.error["message"] if ending.error else ""
             self.event(kind, message, traceback=detail, failures=ending.recent)
 
-    def _at_total(self) -> Outcome:
-        remedy = f". {more_updates(self.config)}" if self._untrained else ""
-        return Outcome("finished", f"reached total_frames={self.config.total_frames}{self._untrained}{remedy}")
-
     def _has_reached_total(self) -> bool:
-        if self._tracker.phase.state == "finished":
-            return True
         newest = last_checkpoint.newest(self.run)
-        return newest is not None and newest.frames >= self.config.total_frames
+        has_frames = newest is not None and newest.frames >= self.config.total_frames
+        return has_frames or self._tracker.phase.state == "finished"
 
     def _publish(self) -> None:
         """Write the status row, then run.json if it has changed.
@@ -394,7 +358,7 @@ class Supervisor:
                 "ended_by": self._outcome.ended_by if self._outcome else None,
                 "supervisor_pid": self._pid(), "lives": self._life, "paused": self._paused,
                 "config": self.config.to_json(), "config_before": self.changes.before_resume,
-                "first_mean": self._course.first_mean,  # without which no collapse is seen, should the history be lost
+                "first_mean": self._account.first_mean,  # without which no collapse is seen, should the history be lost
             })
 
     def _wind_up(self, outcome: Outcome) -> None:
@@ -402,27 +366,17 @@ class Supervisor:
         with self._guard:
             self.state = "stopping"
         self._publish()
-        self._end_learner(outcome)
+        problem, whole = last_checkpoint.end_learner(self.learner, self._group, outcome, self.config, self._tracker)
+        if problem:
+            self.event("error", problem)
         self._group.end_actors()
-        self._close(outcome)
+        self._close(outcome, whole=whole)
 
-    def _last_checkpoint_s(self) -> float:
-        """Seconds for the learner's end without an explicit limit: more if it is writing a replay now."""
-        return REPLAY_S if self._tracker.phase.writing_replay else self.config.last_checkpoint_s
-
-    def _end_learner(self, outcome: Outcome) -> None:
-        began = self._ended_whole = self._tracker.has_status_of(self._group.learner)
-        timeout_s = self._last_checkpoint_s() if outcome.timeout_s is None else outcome.timeout_s
-        finished = outcome.state == "finished"
-        if problem := last_checkpoint.end_learner(self.learner, self._group, timeout_s, finished=finished):
-            self._ended_whole = False
-            if began:  # one that was still starting had nothing to store
-                self.event("error", problem)
-
-    def _close(self, outcome: Outcome) -> None:
+    def _close(self, outcome: Outcome, *, whole: bool = True) -> None:
+        """Record the outcome; `whole`: whether the learner wrote its last checkpoint."""
         last = last_checkpoint.newest(self.run)
         frames = last.frames if last else 0
-        if outcome.state == "stopped" and not self._ended_whole and frames < self._tracker.progress.frames:
+        if outcome.state == "stopped" and not whole and frames < self._tracker.progress.frames:
             outcome = replace(outcome, message=f"{outcome.message}, without a last checkpoint: resumed, it goes on at "
                                                f"{frames:,} frames")
         with self._guard:
@@ -430,7 +384,7 @@ class Supervisor:
                 self._tracker.status = last_checkpoint.at(last, self._tracker.known)
                 self._note_return(self._tracker.status)
             if outcome.state == "stopped" and frames >= self.config.total_frames:
-                outcome = self._at_total()  # while it was being stopped
+                outcome = at_total(self.config, self._tracker.progress.updates)  # while it was being stopped
             self.state, self._outcome = outcome.state, outcome
             if self._tracker.has_trained:
                 self._run_record.adopt_mended_code()
