@@ -15,9 +15,7 @@ import re
 import secrets
 import shlex
 import stat
-import sys
 import tempfile
-import time
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager, suppress
 from io import BufferedReader, BufferedWriter
@@ -88,22 +86,6 @@ def to_append(path: Path) -> BufferedWriter:
         os.close(descriptor)
         raise OSError(errno.EINVAL, "it is no plain file of its own", str(path))
     return os.fdopen(descriptor, "ab")
-
-
-def append_dated(path: Path, line: str) -> None:
-    """Append the line with the time of now, from any thread; a log that cannot be written hinders nobody."""
-    with suppress(OSError), to_append(path) as file:
-        file.write(f"{_dated(line)}\n".encode())
-
-
-def print_dated(line: str) -> None:
-    """Print the line with the time of now on standard error, unless the disk behind it refuses."""
-    with suppress(OSError):
-        print(_dated(line), file=sys.stderr, flush=True)
-
-
-def _dated(line: str) -> str:
-    return f"{time.strftime('%F %T')} {line}"
 
 
 def is_linked(path: Path) -> StorageFailed:

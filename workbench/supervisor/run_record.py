@@ -13,7 +13,7 @@ from workbench.errors import RunNotFound, WorkbenchError
 from workbench.metrics import MetricsReader, MetricsWriter, Progress
 from workbench.metrics.status import RunStatus
 from workbench.rundir import RunDirectory, untried
-from workbench.rundir.files import append_dated, print_dated
+from workbench.rundir.dated_lines import append_dated, print_dated
 
 WAIT_S = 2.0  # for other writers of the metrics; meanwhile the supervisor answers no call
 

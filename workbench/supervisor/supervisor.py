@@ -24,7 +24,7 @@ from workbench.errors import ConnectionLost, WorkbenchError
 from workbench.metrics import MetricsWriter
 from workbench.metrics.status import LearnerPhase, LearnerStatus, RunStatus
 from workbench.rundir import BY_HAND, ENDED, RunDirectory
-from workbench.rundir.files import print_dated
+from workbench.rundir.dated_lines import print_dated
 from workbench.supervisor import last_checkpoint, stopping_rules
 from workbench.supervisor.account import Account
 from workbench.supervisor.change_events import ChangeEvents

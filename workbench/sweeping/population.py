@@ -17,7 +17,7 @@ import numpy as np
 from workbench import checkpoints
 from workbench.errors import RunNotFound, WorkbenchError
 from workbench.rundir import RunDirectory, lock
-from workbench.rundir.files import print_dated
+from workbench.rundir.dated_lines import print_dated
 from workbench.running.connection import stored_status
 from workbench.running.fork import forked
 from workbench.running.handle import Run

@@ -14,7 +14,7 @@ from typing import Any
 
 from workbench.errors import StorageFailed
 from workbench.rundir import lock
-from workbench.rundir.files import print_dated
+from workbench.rundir.dated_lines import print_dated
 from workbench.sweeping.population import Population
 from workbench.sweeping.study import PBT
 from workbench.sweeping.sweep_folder import SweepFolder

@@ -16,7 +16,7 @@ from workbench.config import RunConfig
 from workbench.errors import ConnectionLost, RunExists, RunNotFound, WorkbenchError
 from workbench.replay import demonstration_file
 from workbench.rundir import RunDirectory, sealed
-from workbench.rundir.files import print_dated
+from workbench.rundir.dated_lines import print_dated
 from workbench.running import starting
 from workbench.sweeping import study
 from workbench.sweeping.space import from_json

@@ -17,7 +17,8 @@ from pathlib import Path
 from typing import Protocol
 
 from workbench.errors import WorkbenchError, record_of
-from workbench.rundir.files import append_dated, tail
+from workbench.rundir.dated_lines import append_dated
+from workbench.rundir.files import tail
 from workbench.supervisor.hosts.life import Life, ProcessEnding
 from workbench.wire.lifeline import FATAL
 

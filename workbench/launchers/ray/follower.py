@@ -22,7 +22,8 @@ from workbench.copies.remote_copy import RemoteCopy
 from workbench.errors import ConnectionLost, RunNotFound, StorageFailed, WorkbenchError, record_of
 from workbench.launchers.ray.connecting import connect
 from workbench.launchers.ray.finding import check_versions, parted, place_of, reader_at
-from workbench.rundir import ENDED, RunDirectory, files, lock
+from workbench.rundir import ENDED, RunDirectory, lock
+from workbench.rundir.dated_lines import append_dated
 from workbench.wire.endpoints import SUPERVISOR, SUPERVISOR_CALLS, serve_run
 from workbench.wire.rpc import Handler, Server, result_of
 
@@ -160,7 +161,7 @@ class Follower:
         """Write a problem to `LOG` of the copy; once, while it is the same."""
         if self._copy is not None and self._copy.is_there and problem != self._noted:
             self._noted = problem
-            files.append_dated(self._copy.directory.logs / LOG, problem)
+            append_dated(self._copy.directory.logs / LOG, problem)
 
     def _look_again(self) -> None:
         """Find the run anew after a loss: of its node, or of the connection. Raises WorkbenchError."""
