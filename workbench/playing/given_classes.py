@@ -22,9 +22,10 @@ from workbench.config import check_network_maker
 from workbench.config.own_algorithm import difference, named_algorithm
 from workbench.environments.adapters import code_by_value
 from workbench.environments.adapters.wrapping import Wrapped
-from workbench.errors import InvalidInput, UnknownName, WorkbenchError
+from workbench.errors import InvalidInput, UnknownName
 from workbench.rundir import code_beside, sealed, write_atomically
 from workbench.running.checking import say_what_was_edited
+from workbench.running.mending import goes_by_name
 
 _PLACEHOLDERS = ("YourAlgorithm", "YourNetwork", "your_environment", "make_environment")  # where no name is known
 
@@ -82,20 +83,9 @@ def _identifier(name: str, otherwise: str) -> str:
 
 def _made_by_user(checkpoint: Checkpoint) -> bool:
     """Whether its environment or wrappers were typed for its run, so that no name makes it."""
-    config, name = checkpoint.config, checkpoint.config.environment
-    folder = code_beside(checkpoint.path)
+    folder, config = code_beside(checkpoint.path), checkpoint.config
     typed = folder is not None and (folder / "environment.pkl").exists()  # torn or whole
-    if config.wrappers or typed or environments.registered_factory(name) is not None:
-        return True
-    if ":" in name:  # a module registers it, which is not imported for what a stranger may have written
-        return False
-    try:
-        environments.check_name(name)
-    except UnknownName:
-        return True
-    except WorkbenchError:
-        pass
-    return False
+    return bool(config.wrappers) or typed or not goes_by_name(config.environment)
 
 
 def _is_beside(checkpoint: Checkpoint, kind: str) -> bool:
