@@ -18,7 +18,7 @@ from workbench.errors import InvalidInput
 from workbench.rundir import OfRun, RunDirectory, around, lock, sealed
 from workbench.rundir.files import check_unlinked
 from workbench.running import waiting
-from workbench.running.connection import Control, checked, lost_checkpoints, stored_status
+from workbench.running.connection import Control, lost_checkpoints, still_there, stored_status
 from workbench.running.progress import notify
 from workbench.tables import named
 
@@ -73,7 +73,7 @@ def to_play(source: Checkpoint | OfRun | str | Path, *, trust_code: bool) -> Che
 
 def _stands_for(run: RunDirectory) -> Checkpoint:
     """The checkpoint that a run stands for, which is said to the caller."""
-    if stored_status(checked(run)).collapsed and (best := best_checkpoint(run)) is not None:
+    if stored_status(still_there(run)).collapsed and (best := best_checkpoint(run)) is not None:
         notify(f"Taking the best checkpoint of {run.name}, at {best.frames:,} frames ({checkpoints.standing(best)}): "
                f"its return has collapsed since. wb.attach({run.name!r}).checkpoints lists the others.")
         return best
@@ -86,7 +86,7 @@ def _stands_for(run: RunDirectory) -> Checkpoint:
 
 
 def _newest_or_first(run: RunDirectory) -> Checkpoint:
-    if checkpoints.every(checked(run).checkpoints) or not lock.is_alive(run):
+    if checkpoints.every(still_there(run).checkpoints) or not lock.is_alive(run):
         return newest_checkpoint(run)
     with closing(Control(run)) as control:
         return waiting.written_checkpoint(control, "requested", replay=None, timeout_s=REPLAY_S)

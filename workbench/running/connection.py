@@ -226,7 +226,7 @@ def _dead(directory: RunDirectory) -> str:
     return f"its supervisor is gone. {resuming(directory, 'dead')}"
 
 
-def checked(directory: RunDirectory) -> RunDirectory:
+def still_there(directory: RunDirectory) -> RunDirectory:
     """The same directory. Raises RunNotFound if the run in it was deleted, also where another one has its name."""
     with suppress(StorageFailed):  # a damaged record does not say which run it is of
         directory.read()

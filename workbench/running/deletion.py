@@ -19,7 +19,7 @@ from workbench.errors import AlgorithmFailed, InvalidInput, RunAlive, StorageFai
 from workbench.rundir import ENDED, RunDirectory, lock
 from workbench.rundir.files import make_private
 from workbench.running import waiting
-from workbench.running.connection import Control, checked, stored_status
+from workbench.running.connection import Control, still_there, stored_status
 
 END_S = 60.0  # for the processes of a run that failed
 _LAST_S = 5.0  # for those of a run that says it has ended
@@ -31,7 +31,7 @@ def delete(directory: RunDirectory) -> Path:
     Move it back, and the run is there again. Raises RunNotFound, AccessDenied, RunAlive, StorageFailed, or InvalidInput
     for the copy of a run, and then moves nothing.
     """
-    checked(directory).check_own()
+    still_there(directory).check_own()
     place = ""
     with suppress(WorkbenchError):  # what is damaged can be deleted
         place = place_of_copy(directory)

@@ -13,7 +13,7 @@ from workbench.errors import InvalidInput
 from workbench.metrics import MetricsReader
 from workbench.rundir import RunDirectory, sealed
 from workbench.running.changes import changes, courses
-from workbench.running.connection import checked
+from workbench.running.connection import still_there
 from workbench.running.handle import Run
 from workbench.running.listing import RunSummary
 
@@ -54,7 +54,7 @@ def named(runs: Sequence[Any]) -> dict[str, RunDirectory]:
         if not isinstance(run, (Run, str, Path)):
             of_sweep = " Those of a sweep are sweep.runs." if hasattr(type(run), "best_fields") else ""
             raise InvalidInput(f"{run!r:.100} is no run. Give handles, names or directories of runs.{of_sweep}")
-        directory = checked(run.directory if isinstance(run, Run) else rundir.find(run))
+        directory = still_there(run.directory if isinstance(run, Run) else rundir.find(run))
         if any(directory.path.resolve() == other.path.resolve() for other in directories):
             raise InvalidInput(f"{directory.name} is given twice. Name every run once.")
         directories.append(directory)

@@ -26,7 +26,7 @@ from workbench.running import deletion, remote, waiting
 from workbench.running.changes import undo
 from workbench.running.checking import Factory, moved_to
 from workbench.running.choosing import best_checkpoint, newest_checkpoint
-from workbench.running.connection import COMMAND_S, Control, checked, stored_status
+from workbench.running.connection import COMMAND_S, Control, still_there, stored_status
 from workbench.running.fork import forked
 from workbench.running.progress import notify
 from workbench.running.recorded_run import RecordedRun
@@ -301,7 +301,7 @@ class Run(RecordedRun):
         Changes are as of `fork`, other values of its arguments too: run.rescue(learning_rate=1e-4, name="again").
         `wb.compare([run, rescued])` shows both. Raises InvalidInput without such a checkpoint, and as `fork` does.
         """
-        best, status = best_checkpoint(checked(self._directory)), self.status
+        best, status = best_checkpoint(still_there(self._directory)), self.status
         if best is None and not status.alive:
             newest_checkpoint(self._directory)  # says what is wrong with all of them
         if best is None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -16,7 +15,7 @@ from workbench.rundir import RunDirectory
 from workbench.running import remote
 from workbench.running.changes import Hyperparameter, hyperparameters
 from workbench.running.checkpoint_list import Checkpoints, Owner
-from workbench.running.connection import checked
+from workbench.running.connection import still_there
 from workbench.tables import Table
 
 if TYPE_CHECKING:
@@ -32,7 +31,7 @@ class RecordedRun(NamesNearest):
     """The part of a `Run` that asks none of its processes."""
 
     def __init__(self, directory: RunDirectory) -> None:
-        self._directory = replace(directory, created=checked(directory).read()["created"])
+        self._directory = directory.that_is_there()
         self._reader = MetricsReader(self._directory.metrics)
 
     @property
@@ -79,7 +78,7 @@ class RecordedRun(NamesNearest):
     @property
     def metric_names(self) -> list[str]:
         """The names of the run's metrics, sorted."""
-        checked(self._directory)
+        still_there(self._directory)
         return self._reader.names()
 
     @property
@@ -92,7 +91,7 @@ class RecordedRun(NamesNearest):
 
         from workbench.metrics.event_table import EventTable
 
-        checked(self._directory)
+        still_there(self._directory)
         columns = ["time", "kind", "message", *COUNTERS, "data"]
         table = EventTable(self._reader.events(), columns=columns)
         table["time"] = pd.to_datetime(table["time"], unit="s")
@@ -102,7 +101,7 @@ class RecordedRun(NamesNearest):
     @property
     def checkpoints(self: Owner) -> Checkpoints:
         """Checkpoints on disk, oldest first: a list, which a cell shows as the inspector."""
-        return Checkpoints(checkpoints.every(checked(self.directory).checkpoints), self)
+        return Checkpoints(checkpoints.every(still_there(self.directory).checkpoints), self)
 
     @property
     def best(self: Owner) -> Checkpoint | None:
@@ -118,7 +117,7 @@ class RecordedRun(NamesNearest):
         """The rollouts on disk that `wb.rollout` played with this run's checkpoints, oldest first, without branches."""
         from workbench.playing.rollout import every
 
-        return every(checked(self._directory))
+        return every(still_there(self._directory))
 
     def card(self) -> Card:
         """One page to judge this run by and to repeat it: `.save("pong.md")` or .html.
@@ -145,4 +144,4 @@ class RecordedRun(NamesNearest):
 
         remote.check_here(self._directory, "its history is sent from there",
                           f"Launch with track={service!r}, or call run.track on the cluster.")
-        return sent(checked(self._directory), service, timeout_s=timeout_s)
+        return sent(still_there(self._directory), service, timeout_s=timeout_s)

@@ -27,7 +27,7 @@ from workbench.running.card import curve as card_curve
 from workbench.running.card import sections as card_sections
 from workbench.running.card.sections import Row
 from workbench.running.changes import Change, changes
-from workbench.running.connection import checked, stored_status
+from workbench.running.connection import still_there, stored_status
 
 AS_LAUNCHED = "Hyperparameters as launched"  # title of a section
 POINTS = 300  # of a curve, at most: each is a mean
@@ -113,7 +113,7 @@ class Card:
 
 def card(directory: RunDirectory) -> Card:
     """The card of a run. Raises RunNotFound, StorageFailed."""
-    record, status = checked(directory).read(), stored_status(directory)
+    record, status = still_there(directory).read(), stored_status(directory)
     reader = MetricsReader(directory.metrics)
     config, events = directory.config(), reader.events()
     written = checkpoints.every(directory.checkpoints)

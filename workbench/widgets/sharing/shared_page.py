@@ -23,7 +23,7 @@ from workbench.metrics import History, MetricsReader
 from workbench.rundir.files import free_path, saving
 from workbench.running.card.card import AS_LAUNCHED, Card
 from workbench.running.changes import Change, changes, courses
-from workbench.running.connection import checked
+from workbench.running.connection import still_there
 from workbench.running.handle import Run
 from workbench.widgets.kernel import assets
 from workbench.widgets.panel import dashboard, snapshot
@@ -59,7 +59,7 @@ def share(run: Run, path: str | Path | None = None) -> Path:
 
 def page(run: Run) -> str:
     """The page."""
-    directory = checked(run.directory)
+    directory = still_there(run.directory)
     now = dashboard.read(directory, status=run.status, history=History(directory.metrics, most_points=POINTS))
     card = run.card()
     events = MetricsReader(directory.metrics).events()

@@ -17,7 +17,7 @@ from workbench import rundir
 from workbench.errors import InvalidInput, MissingPackage, RunNotFound, WorkbenchError, printable
 from workbench.metrics import MetricsReader
 from workbench.rundir import RunDirectory
-from workbench.running.connection import Control, checked, stored_status
+from workbench.running.connection import Control, still_there, stored_status
 from workbench.running.deletion import delete
 from workbench.running.handle import Run
 from workbench.running.launch import resume
@@ -202,7 +202,7 @@ def _folder(kind: str, name: str) -> Any:
     check_name(name)  # so that it is no path
     if kind == "sweep":
         return sweep_folder.find(sweep_folder.folder() / name)
-    return checked(RunDirectory(rundir.home() / "runs" / name))
+    return still_there(RunDirectory(rundir.home() / "runs" / name))
 
 
 def _stop(directory: RunDirectory) -> str:
