@@ -34,6 +34,7 @@ from __future__ import annotations
 import difflib
 import functools
 import inspect
+import json
 import linecache
 import os
 import re
@@ -361,16 +362,28 @@ def _misfit(signature: inspect.Signature, keywords: Iterable[str], remedies: dic
 
 
 def record_of(error: BaseException) -> dict[str, str]:
-    """{"type", "message"}, of which `by_name` makes the error again: so it crosses a process border without pickle."""
+    """{"type", "message"}, of which `error_of` makes the error again: so it crosses a process border without pickle."""
     kind = type(error).__name__
     if isinstance(error, WorkbenchError):
         return {"type": kind, "message": str(error)}
     return {"type": "WorkbenchError", "message": f"{kind}: {error}"}
 
 
-def by_name(name: str, message: str) -> WorkbenchError:
-    """The error of class `name` with `message`, from its `record_of`."""
+def error_of(record: Mapping[str, object]) -> WorkbenchError:
+    """The error of a `record_of`. Raises KeyError for another record."""
+    name, message = str(record["type"]), str(record["message"])
     kind = globals().get(name)
     if isinstance(kind, type) and issubclass(kind, WorkbenchError):
         return kind(message)
     return WorkbenchError(f"{name}: {message}" if name else message)
+
+
+def answer_in(printed: str, otherwise: str) -> dict[str, Any]:
+    """The JSON in the last line that a process printed. Raises the error in it, or WorkbenchError(otherwise)."""
+    try:
+        answer: dict[str, Any] = json.loads(printed.strip().splitlines()[-1])
+    except (ValueError, IndexError):
+        raise WorkbenchError(otherwise) from None
+    if "error" in answer:
+        raise error_of(answer["error"])
+    return answer

@@ -26,7 +26,7 @@ from tests.test_checkpoint_anatomy import written as checkpoint_of
 from tests.widgets import recorded, swept
 from workbench import checkpoints
 from workbench.cli.commands import run as command
-from workbench.errors import ConnectionLost, InvalidInput, StorageFailed, WorkbenchError, by_name, printable
+from workbench.errors import ConnectionLost, InvalidInput, StorageFailed, WorkbenchError, error_of, printable
 from workbench.metrics import MetricsReader, MetricsWriter
 from workbench.metrics.history import History
 from workbench.playing import film, store
@@ -54,7 +54,8 @@ def bad(home: Path) -> RunDirectory:
 
 
 def test_no_error_holds_a_command_to_a_terminal() -> None:
-    for error in (StorageFailed(EVIL), by_name("RunFailed", EVIL), by_name(EVIL, EVIL), InvalidInput(f"a\n\tb{EVIL}")):
+    for error in (StorageFailed(EVIL), InvalidInput(f"a\n\tb{EVIL}"),
+                  *(error_of({"type": kind, "message": EVIL}) for kind in ("RunFailed", EVIL))):
         assert harmless(str(error)) and "52;c;" in str(error)
     assert str(InvalidInput("a\n\tb")) == "a\n\tb"
 

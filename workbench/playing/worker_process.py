@@ -13,7 +13,7 @@ from typing import Any, BinaryIO
 from workbench import imports, rundir
 from workbench.checkpoints import Checkpoint
 from workbench.config import Setting
-from workbench.errors import InvalidInput, WorkbenchError, by_name
+from workbench.errors import InvalidInput, WorkbenchError, answer_in
 from workbench.launchers.local import clean_environment
 from workbench.rundir.files import place_or
 from workbench.running.waiting import TIMEOUT
@@ -70,13 +70,7 @@ def answer_of(
             os.close(its_end)
             os.close(our_end)
         printed, complaint = (_text(file) for file in (out, errors))
-    try:
-        answer: dict[str, Any] = json.loads(printed.strip().splitlines()[-1])
-    except (ValueError, IndexError):
-        raise WorkbenchError(f"the {what} ended with exit code {code} and no result:\n{complaint[-4000:]}") from None
-    if "error" in answer:
-        raise by_name(answer["error"]["type"], answer["error"]["message"])
-    return answer
+    return answer_in(printed, f"the {what} ended with exit code {code} and no result:\n{complaint[-4000:]}")
 
 
 def _in_memory() -> BinaryIO:

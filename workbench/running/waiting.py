@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from workbench import checkpoints
 from workbench.checkpoints import Checkpoint
 from workbench.config import REPLAY_S, Setting
-from workbench.errors import InvalidInput, RunFailed, RunNotAlive, RunPaused, WaitTimeout, WorkbenchError, by_name
+from workbench.errors import InvalidInput, RunFailed, RunNotAlive, RunPaused, WaitTimeout, WorkbenchError, error_of
 from workbench.metrics.collapse import LEAST_EPISODES
 from workbench.metrics.status import RunStatus
 from workbench.metrics.status_facts import FACTS, exact
@@ -48,7 +48,7 @@ def _statuses(control: Control, timeout_s: float | None) -> Iterator[RunStatus]:
 def failure(control: Control) -> WorkbenchError:
     """The error with which the run failed, in its own class."""
     error = control.directory.read().get("error") or {"type": "RunFailed", "message": "it failed for no known reason"}
-    return by_name(error["type"], error["message"])
+    return error_of(error)
 
 
 def ended_early(what: str, process: Launched) -> RunFailed:

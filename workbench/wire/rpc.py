@@ -20,7 +20,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeVar
 
-from workbench.errors import AccessDenied, ConnectionLost, InvalidInput, WorkbenchError, by_name, record_of
+from workbench.errors import AccessDenied, ConnectionLost, InvalidInput, WorkbenchError, error_of, record_of
 from workbench.wire import grpc
 from workbench.wire.strangers import Strangers
 
@@ -173,7 +173,7 @@ def result_of(answer: bytes, method: str, address: str) -> Any:
         reply = json.loads(answer)
         if "error" not in reply:
             return reply["result"]
-        failure = by_name(str(reply["error"]["type"]), str(reply["error"]["message"]))
+        failure = error_of(reply["error"])
     except (ValueError, TypeError, KeyError, RecursionError) as error:
         raise ConnectionLost(f"{address} answered {method} as no run does: {error!s:.100}") from None
     raise failure

@@ -34,7 +34,7 @@ from workbench.environments.spread.rows import (
     unpacked,
 )
 from workbench.environments.spread.worker import main
-from workbench.errors import EnvironmentFailed, ShapeMismatch, WorkbenchError, by_name
+from workbench.errors import EnvironmentFailed, ShapeMismatch, WorkbenchError, error_of
 from workbench.tables import exit_words
 from workbench.trajectory import Flags, StepBatch
 
@@ -162,8 +162,7 @@ class _WorkerProcess:
                 f"the process that steps environments {self.rows.start} to {self.rows.stop - 1} of {self._name!r} "
                 f"ended by itself: {exit_words(self.process.exitcode)}. Its output is in the actor's log.") from None
         if answer.startswith(FAILED):
-            failure = json.loads(answer[1:])
-            raise by_name(failure["type"], failure["message"])
+            raise error_of(json.loads(answer[1:]))
         return answer[1:]
 
     def end(self) -> None:

@@ -21,7 +21,7 @@ from typing import IO, Any
 
 from workbench import imports
 from workbench.config import RunConfig
-from workbench.errors import ConnectionLost, MissingPackage, by_name
+from workbench.errors import ConnectionLost, MissingPackage, error_of
 from workbench.launchers.contract import Launcher
 from workbench.launchers.local import clean_environment
 from workbench.rundir import RunDirectory
@@ -186,8 +186,7 @@ class _Helper:
             while kind not in self.messages:
                 left_s = deadline - time.monotonic()
                 if "error" in self.messages:
-                    error = self.messages.pop("error")
-                    raise by_name(error["type"], error["message"])
+                    raise error_of(self.messages.pop("error"))
                 if left_s <= 0 or "gone" in self.messages:
                     raise ConnectionLost(f"Ray gave no answer within {within_s:g} s, or its client failed.")
                 self._arrival.wait(left_s)

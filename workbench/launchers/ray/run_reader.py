@@ -18,7 +18,7 @@ from typing import Any
 
 from workbench import rundir
 from workbench.copies import remote_copy
-from workbench.errors import RunNotAlive, RunNotFound, WorkbenchError, by_name
+from workbench.errors import RunNotAlive, RunNotFound, WorkbenchError, answer_in
 from workbench.launchers.local import clean_environment
 from workbench.rundir import RunDirectory, lock
 from workbench.supervisor.hosts import node_versions
@@ -78,13 +78,8 @@ class RunReader:
         done = subprocess.run(
             [sys.executable, "-P", "-m", "workbench", "_resume", json.dumps(request)], capture_output=True, text=True,
             stdin=subprocess.DEVNULL, timeout=_RESUME_S, env=clean_environment(variables, sys.path))
-        try:
-            answer = json.loads(done.stdout.strip().splitlines()[-1])
-        except (ValueError, IndexError):
-            raise WorkbenchError(f"the process that resumes {self._run.name} ended with exit code {done.returncode}: "
-                                 f"{done.stderr[-2000:]}") from None
-        if "error" in answer:
-            raise by_name(answer["error"]["type"], answer["error"]["message"])
+        answer_in(done.stdout, f"the process that resumes {self._run.name} ended with exit code {done.returncode}: "
+                               f"{done.stderr[-2000:]}")
 
 
 def look(name: str, known: str | None) -> bytes:

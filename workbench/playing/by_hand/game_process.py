@@ -20,7 +20,7 @@ from contextlib import suppress
 from typing import Any
 
 from workbench import rundir
-from workbench.errors import WorkbenchError, by_name
+from workbench.errors import WorkbenchError, error_of
 from workbench.playing import worker_process
 from workbench.rundir.files import place_or
 from workbench.wire import child_group
@@ -152,7 +152,7 @@ class GameProcess:
         if future is None:
             return
         if "error" in message:
-            future.set_exception(by_name(message["error"]["type"], message["error"]["message"]))
+            future.set_exception(error_of(message["error"]))
         else:
             future.set_result(message["state"])
 
