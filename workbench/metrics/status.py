@@ -214,8 +214,7 @@ def judged_mean(status: LearnerStatus) -> tuple[float | None, int]:
     """The mean by which a run is judged, and the episodes behind it; (None, 0) without one."""
     if not status.judged_by:
         return None, 0
-    episodes = status.evaluation_episodes if status.judged_by.startswith("evaluation") else status.episodes_in_mean
-    return getattr(status, status.judged_by), episodes or 0
+    return getattr(status, status.judged_by), FACTS[status.judged_by].episodes(status) or 0
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from workbench.tables import counted, duration, number
 
 if TYPE_CHECKING:
-    from workbench.metrics.status import RunStatus
+    from workbench.metrics.status import LearnerStatus, RunStatus
 
 
 def exact(value: float) -> str:
@@ -42,7 +42,7 @@ class StatusFact:
     score: str = ""
     note: Callable[[RunStatus], str] = lambda status: ""
 
-    def episodes(self, status: RunStatus) -> int | None:
+    def episodes(self, status: LearnerStatus) -> int | None:
         """The episodes behind a mean; None: not known, or no mean."""
         return getattr(status, self.behind) if self.behind else None
 

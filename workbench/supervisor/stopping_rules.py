@@ -52,9 +52,8 @@ class Budget:
 
 def mean_of(what: str, config: RunConfig, status: LearnerStatus) -> float | None:
     """The mean "return" or "score" that the rules use; None where too few episodes are behind it."""
-    episodes = status.evaluation_episodes if config.evaluating_per_actor else status.episodes_in_mean or 0
-    mean: float | None = getattr(status, mean_name(what, config))
-    return mean if episodes >= LEAST_EPISODES else None
+    name = mean_name(what, config)
+    return getattr(status, name) if (FACTS[name].episodes(status) or 0) >= LEAST_EPISODES else None
 
 
 def mean_name(what: str, config: RunConfig) -> str:
