@@ -24,10 +24,11 @@ from tests.written_checkpoints import save, with_replay
 from workbench import checkpoints, rundir
 from workbench.config import RunConfig
 from workbench.copies import served_files
-from workbench.copies.remote_copy import RemoteCopy, folder_of, identity, served
+from workbench.copies.remote_copy import RemoteCopy, folder_of, served
 from workbench.errors import ConnectionLost, InvalidInput, RunNotFound, StorageFailed, WorkbenchError
 from workbench.metrics import MetricsReader, MetricsWriter, Progress, copied_rows
 from workbench.rundir import RunDirectory, lock, sealed
+from workbench.rundir.record_folder import identity
 from workbench.running.connection import Control
 from workbench.wire.rpc import answered, result_of
 

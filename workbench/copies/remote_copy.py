@@ -27,7 +27,7 @@ from workbench.copies import served_files
 from workbench.errors import CheckpointCorrupt, InvalidInput, RunNotFound, StorageFailed, WorkbenchError
 from workbench.metrics import copied_rows, schema
 from workbench.rundir import RunDirectory, files, sealed
-from workbench.rundir.record_folder import RECORD_NAME
+from workbench.rundir.record_folder import RECORD_NAME, identity
 
 Ask = Callable[..., Any]  # ask(method, **arguments)
 
@@ -37,11 +37,6 @@ _LOGS_AT_ONCE = 20
 _MOST_ASKS = 100_000  # for the pieces of one file, or of one history
 _NEVER = object()
 _SPARE_BYTES = 2**28  # of the disk that stay free
-
-
-def identity(path: str, created: object) -> str:
-    """16 digits that no other run has: by its path on its machine, and the time of its creation."""
-    return hashlib.sha256(f"{path} {created!r}".encode()).hexdigest()[:16]
 
 
 def folder_of(path: str, created: object) -> Path:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import re
 from abc import ABC, abstractmethod
 from contextlib import suppress
@@ -12,6 +13,11 @@ from typing import Any, ClassVar, Self
 from workbench.errors import RunNotFound, StorageFailed, nearest
 
 RECORD_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}", re.ASCII)  # of a run or sweep
+
+
+def identity(path: str | Path, created: object) -> str:
+    """16 digits that no other run has: by its path on its machine, and the time of its creation."""
+    return hashlib.sha256(f"{path} {created!r}".encode()).hexdigest()[:16]
 
 
 @dataclass(frozen=True)

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 from workbench.errors import ConnectionLost, InvalidInput, RunFailed, RunNotFound, nearest
 from workbench.launchers.ray.run_reader import RunReader, look
 from workbench.supervisor.hosts import node_versions
+from workbench.supervisor.hosts.ray import group_prefix
 
 _PART = r"[A-Za-z0-9_][A-Za-z0-9._-]{0,99}"
 _WHERE = r"[A-Za-z0-9.:\[\]_-]{1,300}:\d{1,5}"
@@ -61,7 +62,7 @@ def _alive(name: str) -> list[RunPlace]:
     import ray
 
     last = name.rpartition("/")[2]
-    hosts = [actor for actor in ray.util.list_named_actors() if actor.startswith(f"learners of {last} ")]
+    hosts = [actor for actor in ray.util.list_named_actors() if actor.startswith(group_prefix(last))]
     places = []
     for host in hosts:
         with suppress(Exception):  # it waits for a place, or ends in this moment: it may be found on a node

@@ -8,7 +8,6 @@ the back-off of its process is over.
 
 from __future__ import annotations
 
-import hashlib
 import logging
 import os
 import secrets
@@ -20,6 +19,7 @@ from typing import Any
 from workbench.config import RunConfig
 from workbench.rundir import RunDirectory, sealed, untried
 from workbench.rundir.files import tail, to_append
+from workbench.rundir.record_folder import identity
 from workbench.supervisor.hosts import node_versions
 from workbench.supervisor.hosts.host import Resources
 from workbench.supervisor.hosts.life import Life, ProcessEnding
@@ -257,8 +257,12 @@ class RemoteChild(Life):
 
 def group_name(run: RunDirectory) -> str:
     """The name, in our namespace, of the placement group of the run's supervisor and learners in all its lives."""
-    own = f"{run.path} {run.read()['created']!r}"
-    return f"learners of {run.name} {hashlib.sha256(own.encode()).hexdigest()[:16]}"
+    return group_prefix(run.name) + identity(run.path, run.read()["created"])
+
+
+def group_prefix(name: str) -> str:
+    """How the `group_name` of each run of that name begins."""
+    return f"learners of {name} "
 
 
 def learners_group(run: RunDirectory) -> tuple[Any, Resources]:
