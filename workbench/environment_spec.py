@@ -15,6 +15,7 @@ import numpy as np
 
 _MOST, _MOST_CHOICES, _MOST_BYTES = 2**31, 2**20, 2**28  # that a spec from outside may ask for
 _MOST_AXES, _MOST_NATIVE_AXES, _LONGEST_NAME = 8, 64, 1000
+NEARLY_1 = 1 - 1e-6  # the largest number of a tanh_normal action that u can stand for in float32
 ACTION_MASK = "action_mask"  # the member of an observation that says which choices are allowed
 
 

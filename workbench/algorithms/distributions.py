@@ -17,13 +17,12 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from workbench.environment_spec import ActionSpec
+from workbench.environment_spec import NEARLY_1, ActionSpec
 from workbench.errors import InvalidInput
 
 SMALLEST_WIDTH = 1e-3  # of a normal, as in SEED's parametric_distribution.py
 _NORMALS = 12  # whose mixture is a logistic distribution
 _HALF_LOG_2PI = 0.5 * math.log(2 * math.pi)
-_NEARLY_1 = 1 - 1e-6  # the largest number of a tanh_normal action that u can stand for in float32
 
 
 def _lacking(distribution: object, method: str) -> NotImplementedError:
@@ -221,7 +220,7 @@ class TanhNormal(Distribution):
         return actions.tanh()
 
     def from_environment(self, actions: Tensor) -> Tensor:
-        return actions.clamp(-_NEARLY_1, _NEARLY_1).atanh()
+        return actions.clamp(-NEARLY_1, NEARLY_1).atanh()
 
     def mean_and_width(self, parameters: Tensor) -> tuple[Tensor, Tensor]:
         """Mean and standard deviation of u, [..., K] each."""

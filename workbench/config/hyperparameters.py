@@ -13,8 +13,8 @@ from typing import Any, ClassVar
 
 from workbench.config.settings import setting, validate, with_default
 
-_SEED_SCRIPT = "SEED gcp/train_atari.sh"
-_SEED_R2D2 = "SEED r2d2/learner.py; Kapturowski et al. 2019"
+SEED_SCRIPT = "SEED gcp/train_atari.sh"
+SEED_R2D2 = "SEED r2d2/learner.py; Kapturowski et al. 2019"
 _SEED_VTRACE = "SEED vtrace/learner.py"
 _SEED_CONSTRAINTS = "SEED policy_gradient/modules/constraints.py"
 
@@ -108,19 +108,19 @@ class ReplayConfig(LearningConfig):
 
     replay_size: int = setting(0, "unrolls that the replay holds; 0: as many as replay_memory_gb holds, at most "
                                "100,000, planned when the run first starts", unit="unrolls", low=0,
-                               high=10_000_000, source=f"{_SEED_SCRIPT}: 100,000")
+                               high=10_000_000, source=f"{SEED_SCRIPT}: 100,000")
     replay_memory_gb: float = setting(0.0, "memory, or disk, that the replay may take; 0: half of what is free when "
                                       "the run starts", unit="GiB", low=0.0, high=1e6)
     replay_storage: str = setting("memory", "where unrolls are kept: in memory, or in a file of the run that is "
                                   "mapped into memory", choices=("memory", "disk"))
     replay_min_size: int = setting(5000, "unrolls in the replay before the first update (all that it holds, if that "
-                                   "is less)", unit="unrolls", low=1, high=10_000_000, source=_SEED_SCRIPT)
+                                   "is less)", unit="unrolls", low=1, high=10_000_000, source=SEED_SCRIPT)
     replay_ratio: float = setting(0.75, "unrolls trained on per unroll that comes in, echoes not counted", low=1e-3,
-                                  high=1000.0, live=True, group="learning", scale="log", source=_SEED_SCRIPT)
+                                  high=1000.0, live=True, group="learning", scale="log", source=SEED_SCRIPT)
     priority_exponent: float = setting(0.9, "power of a priority in sampling; 0: uniform", low=0.0, high=10.0,
-                                       live=True, group="learning", source=_SEED_R2D2)
+                                       live=True, group="learning", source=SEED_R2D2)
     importance_exponent: float = setting(0.6, "power of the weights that correct for the sampling; 0: none", low=0.0,
-                                         high=10.0, live=True, group="learning", source=_SEED_R2D2)
+                                         high=10.0, live=True, group="learning", source=SEED_R2D2)
     save_replay: bool = setting(False, "checkpoints hold the replay, so that a resumed run goes on with it; of the "
                                 "automatic ones only the newest keeps it", live=True, group="system")
 
@@ -131,7 +131,7 @@ class QLearningConfig(ReplayConfig):
 
     target_update_period: int = setting(2500, "updates between copies of the network into the target network",
                                         unit="updates", low=1, high=10_000_000,
-                                        live=True, group="learning", scale="log", source=_SEED_R2D2)
+                                        live=True, group="learning", scale="log", source=SEED_R2D2)
     exploration_base: float = setting(0.4, "base of the environments' ε: base^x, x even from the first power to the "
                                       "last", low=0.0, high=1.0,
                                       live=True, group="exploration", source="Horgan et al. 2018; SEED")
@@ -140,7 +140,7 @@ class QLearningConfig(ReplayConfig):
     exploration_last_power: float = setting(8.0, "power of the environment that explores least", low=0.0, high=100.0,
                                             live=True, group="exploration", source="Horgan et al. 2018; SEED")
     evaluation_epsilon: float = setting(1e-3, "ε of environments that evaluate", low=0.0, high=1.0,
-                                        live=True, group="exploration", source=_SEED_R2D2)
+                                        live=True, group="exploration", source=SEED_R2D2)
 
 
 @dataclass(frozen=True)

@@ -23,6 +23,8 @@ from workbench.rundir import RunDirectory
 from workbench.rundir.files import opened
 
 VERSION = 1
+CHANGES = ("tune", "scale", "move")  # the kinds of events that change a run's configuration
+STEERED = CHANGES[:2]  # those of a live run
 _OPEN_TIMEOUT_S = 30.0
 WRITER_TIMEOUT_S = 5.0  # for other writers; training waits meanwhile, and names what it waits for
 _READER_TIMEOUT_S = 10.0

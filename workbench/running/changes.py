@@ -15,10 +15,9 @@ from workbench.config import RunConfig
 from workbench.config.settings import Setting, in_groups
 from workbench.config.signatures import bounds_of
 from workbench.errors import InvalidInput
+from workbench.metrics.schema import STEERED
 from workbench.running.connection import COMMAND_S, Control
 from workbench.tables import Columns, Table, brief, shown
-
-_KINDS = ("tune", "scale")
 
 
 @dataclass(frozen=True)
@@ -78,7 +77,7 @@ def changes(events: Iterable[Mapping[str, Any]]) -> list[Change]:
     for event in events:
         old, new_values, undoes = (event["data"].get(key) for key in ("old", "new", "undoes"))
         written = isinstance(old, dict) and isinstance(new_values, dict) and isinstance(undoes, int | NoneType)
-        if event["kind"] not in _KINDS or not written:  # the author of a foreign run can write any event
+        if event["kind"] not in STEERED or not written:  # the author of a foreign run can write any event
             continue
         for name, new in new_values.items():
             if (earlier := by_field.get((undoes, name))) is not None:

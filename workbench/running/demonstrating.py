@@ -12,7 +12,7 @@ import numpy as np
 
 from workbench import rundir
 from workbench.config import ALGORITHMS, DemonstrationsConfig, RunConfig
-from workbench.environment_spec import EnvironmentSpec
+from workbench.environment_spec import NEARLY_1, EnvironmentSpec
 from workbench.errors import InvalidInput, UnknownName
 from workbench.replay import demonstration_file
 from workbench.replay.demonstration_file import Demonstration
@@ -21,7 +21,6 @@ from workbench.trajectory import Array, Flags
 if TYPE_CHECKING:
     from workbench.playing.rollout import Rollout
 
-_NEARLY_1 = 1 - 1e-6  # the largest number of an action that u can stand for in float32: as `policies.player`
 _RECORDERS = "wb.rollout(run) and wb.play(run) record them."
 _SHOWN = 5  # folders that an error lists
 
@@ -148,5 +147,5 @@ def _kept_actions(rollout: Rollout) -> Array:
     actions = rollout.actions.astype(spec.dtype)
     numbers = np.array(spec.sizes) == 0  # columns
     if numbers.any():
-        actions[:, numbers] = np.arctanh(actions[:, numbers].astype(np.float64).clip(-_NEARLY_1, _NEARLY_1))
+        actions[:, numbers] = np.arctanh(actions[:, numbers].astype(np.float64).clip(-NEARLY_1, NEARLY_1))
     return actions

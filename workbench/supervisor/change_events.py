@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from workbench.config import RunConfig
+from workbench.metrics.schema import CHANGES
 
 
 class ChangeEvents:
@@ -49,7 +50,7 @@ class ChangeEvents:
         if json is None:
             return
         before, after = RunConfig.from_json(json), self._resumed_with
-        kinds: dict[str, list[str]] = {"tune": [], "scale": [], "move": []}
+        kinds: dict[str, list[str]] = {kind: [] for kind in CHANGES}
         known = before.all_settings().keys() - {"own_algorithm"}  # a mended class may have other fields
         for name, setting in after.all_settings().items():
             if name in known and before.value(name) != after.value(name):

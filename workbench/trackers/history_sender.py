@@ -15,7 +15,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from workbench.metrics import MetricsReader
-from workbench.rundir import RunDirectory, lock
+from workbench.rundir import ENDED, RunDirectory, lock
 from workbench.rundir.files import content, make_private, read_record, write_atomically, write_record
 from workbench.trackers.contract import Row, TrackedRun, Tracker
 from workbench.trackers.unsent import HistoryPlace, batch
@@ -65,7 +65,7 @@ class HistorySender:
         """End the service's run as this run has ended, or leave it as one that runs."""
         alive, state = lock.is_alive(self._run), self._run.read()["state"]  # in this order: it may end meanwhile
         unended = "running" if alive else "dead"
-        self._tracker.finish(state if state in ("finished", "stopped", "failed") else unended)
+        self._tracker.finish(state if state in ENDED else unended)
 
     def _hand_over(self, rows: list[Row], place: HistoryPlace, *, again: bool) -> None:
         self._tracker.send(rows, again=again)

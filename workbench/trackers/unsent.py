@@ -15,10 +15,10 @@ import numpy as np
 
 from workbench.metrics import MetricsReader, Progress
 from workbench.metrics.eventfile import tag
+from workbench.metrics.schema import CHANGES
 from workbench.trackers.contract import Row
 
 _MOST = 500  # rows of one metric, and events, in a batch
-_CHANGES = ("tune", "scale", "move")
 
 
 @dataclass(frozen=True)
@@ -79,7 +79,7 @@ def _of_event(event: Mapping[str, Any], last: Mapping[str, float]) -> Row:
     frames, steps, updates, time_s = (
         last.get(column, 0) if event[name] is None else event[name]
         for name, column in (*((name, name) for name in ("frames", "steps", "updates")), ("time_s", "training_s")))
-    new = event["data"].get("new") if event["kind"] in _CHANGES else None
+    new = event["data"].get("new") if event["kind"] in CHANGES else None
     changes = dict(new) if isinstance(new, dict) else {}
     values = {f"config/{name}": float(value) for name, value in changes.items()
               if isinstance(value, int | float) and math.isfinite(value)}

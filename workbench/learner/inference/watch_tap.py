@@ -21,13 +21,12 @@ import torch
 
 from workbench.algorithms import Algorithm, NetworkOutput
 from workbench.errors import InvalidInput
+from workbench.learner.inference.wall_tap import LINGER_S, MOST_BYTES
 from workbench.trajectory import Array
 from workbench.wire import columns
 
-LINGER_S = 6.0  # after the last question
 MOST_WATCHED = 4
 MOST_STEPS = 512
-MOST_BYTES = 8 * 2**20  # of an environment's observations, and so of an answer before compression
 
 
 @dataclass(frozen=True)

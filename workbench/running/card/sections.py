@@ -11,6 +11,7 @@ from workbench.config import RunConfig, settings
 from workbench.environments.atari.scores import published
 from workbench.environments.atari.vector import AtariOptions, atari_options
 from workbench.environments.registration import known_ids
+from workbench.metrics.schema import STEERED
 from workbench.metrics.status import RunStatus
 from workbench.metrics.status_facts import FACTS
 from workbench.playing.evaluating import evaluation_log
@@ -21,7 +22,6 @@ from workbench.tables import counted
 Row = tuple[str, str, str]
 
 # Events on a card.
-_STEERING = ("tune", "scale")
 _EVENTS = ("resume", "move", "restore", "fork", "pause", "restart", "kill", "error", "collapse", "recovered",
            "finished", "stop", "failed")
 _MOST_EVENTS = 50
@@ -137,11 +137,11 @@ def hyperparameters(config: RunConfig) -> Iterator[Row]:
 
 def happened(events: Sequence[Mapping[str, Any]]) -> Iterator[Row]:
     """Changes and other events, oldest first."""
-    rows = [event for event in events if event["kind"] in (*_EVENTS, *_STEERING)]
+    rows = [event for event in events if event["kind"] in (*_EVENTS, *STEERED)]
     left_out = len(rows) - _MOST_EVENTS
     if left_out > 0:
-        steering = [event for event in rows if event["kind"] in _STEERING]
-        rest = [event for event in rows if event["kind"] not in _STEERING][-_MOST_EVENTS:]
+        steering = [event for event in rows if event["kind"] in STEERED]
+        rest = [event for event in rows if event["kind"] not in STEERED][-_MOST_EVENTS:]
         rows = sorted([*steering, *rest], key=lambda event: int(event["id"]))
         yield "", f"{left_out} earlier events are left out", "see run.events"
     for event in rows:

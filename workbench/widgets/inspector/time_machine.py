@@ -23,6 +23,7 @@ from workbench.checkpoints import Checkpoint
 from workbench.config import RunConfig
 from workbench.errors import WorkbenchError
 from workbench.metrics import MetricsReader
+from workbench.metrics.schema import CHANGES
 from workbench.playing import store
 from workbench.playing.rollout import Rollout, load
 from workbench.running.checkpoint_list import Owner
@@ -34,7 +35,6 @@ from workbench.widgets.views.run_rows import CURVES
 from workbench.wire import columns
 
 POINTS = 1000  # of the curve
-_CHANGES = ("tune", "scale", "move")
 _LARGEST = 1e15  # of a number that is written short
 _BACK = ("restore", "fork")  # the run goes on from an earlier checkpoint, with the hyperparameters that it has by then
 
@@ -198,7 +198,7 @@ def fields_of(config: RunConfig | None, events: Iterable[Mapping[str, Any]]) -> 
         if event["kind"] in _BACK:
             steps = {name: [(min(at, frames), old, new) for at, old, new in changes] for name, changes in steps.items()}
         old, new_values = event["data"].get("old"), event["data"].get("new")
-        if event["kind"] in _CHANGES and isinstance(old, dict) and isinstance(new_values, dict):
+        if event["kind"] in CHANGES and isinstance(old, dict) and isinstance(new_values, dict):
             for name, new in new_values.items():
                 steps.setdefault(str(name), []).append((frames, old.get(name), new))
     settings = {name: setting for name, setting in config.all_settings().items() if setting.live or name in steps}
