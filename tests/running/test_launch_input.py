@@ -33,7 +33,7 @@ from workbench.errors import (
     UnknownName,
     WrongType,
 )
-from workbench.running.starting import check_waiting
+from workbench.running.starting import Awaited
 
 
 @pytest.mark.parametrize(
@@ -103,7 +103,7 @@ def test_a_wrong_way_to_wait_is_refused_before_anything_is_started(
 
 @pytest.mark.parametrize("seconds", [math.inf, 60 * 86_400, 0])
 def test_a_start_is_waited_for_as_long_as_anybody_likes(seconds: float) -> None:
-    check_waiting(True, seconds, None)
+    Awaited(True, seconds, None)
 
 
 @pytest.mark.parametrize("service", [5, ["wandb"], "", "wandb,mlflow"])

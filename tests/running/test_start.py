@@ -41,7 +41,7 @@ from workbench.rundir import lock
 from workbench.running import starting, waiting
 from workbench.running.connection import Control
 from workbench.running.launch import begun_again
-from workbench.running.starting import created, started, stem_of
+from workbench.running.starting import Awaited, created, started, stem_of
 
 
 @pytest.mark.parametrize(
@@ -91,7 +91,7 @@ def test_a_look_at_the_runs_does_not_keep_one_from_being_started(home: Path, mon
     fcntl.flock(descriptor, fcntl.LOCK_SH)  # as `lock.is_held` does
     threading.Timer(0.05, os.close, [descriptor]).start()
     with pytest.raises(Reached):
-        started(directory, Nowhere(), wait_ready=False, ready_timeout_s=1.0, progress=False)
+        started(directory, Nowhere(), awaited=Awaited(False, 1.0, False))
 
 
 @pytest.mark.parametrize("wait_ready", [True, False])
@@ -104,8 +104,7 @@ def test_a_supervisor_is_waited_for_as_long_as_the_caller_would_wait_for_the_run
     launched, began = Mock(poll=lambda: None, logs=lambda: "no node yet"), time.monotonic()
     place = Mock(start=lambda run: launched)
     with pytest.raises(WaitTimeout, match=r"did not answer for 0\.4 s, and was stopped.*\nno node yet"):
-        started(rundir.create("one", {"state": "starting"}), place, wait_ready=wait_ready, ready_timeout_s=0.4,
-                progress=False)
+        started(rundir.create("one", {"state": "starting"}), place, awaited=Awaited(wait_ready, 0.4, False))
     assert time.monotonic() - began >= 0.4
     launched.stop.assert_called_once_with()
 
@@ -150,8 +149,8 @@ def test_an_interrupt_says_that_the_run_goes_on_only_where_it_was_begun(
     prepare = Mock(side_effect=None if begun else KeyboardInterrupt)
     place = Mock(start=Mock(side_effect=KeyboardInterrupt))
     with pytest.raises(KeyboardInterrupt):
-        started(rundir.create("left", {"state": "stopped"}), place, prepare, wait_ready=False,
-                ready_timeout_s=1.0, progress=False)
+        started(rundir.create("left", {"state": "stopped"}), place, prepare,
+                awaited=Awaited(False, 1.0, False))
     assert capsys.readouterr().out.count("left goes on in the background") == place.start.call_count == int(begun)
 
 

@@ -30,7 +30,7 @@ from workbench.running.connection import COMMAND_S, Control, still_there, stored
 from workbench.running.fork import forked
 from workbench.running.progress import notify
 from workbench.running.recorded_run import RecordedRun
-from workbench.running.starting import check_waiting, started
+from workbench.running.starting import Awaited, started
 from workbench.tables import duration, plain
 
 if TYPE_CHECKING:
@@ -283,7 +283,7 @@ class Run(RecordedRun):
             AccessDenied: it needs code that no launch of yours on this machine wrote; nothing was started.
             and, while it starts, the errors of `wb.launch`.
         """
-        check_waiting(wait_ready, ready_timeout_s, progress)
+        awaited = Awaited(wait_ready, ready_timeout_s, progress)
         if launcher is None:
             remote.check_here(self._directory, "a fork would lie here, where its nodes do not see it",
                               "run.fork(launcher='local') starts on this machine.")
@@ -292,8 +292,7 @@ class Run(RecordedRun):
                            trust_code=trust_code, algorithm=algorithm, network=network, environment=environment,
                            wrappers=wrappers, changes={**changes})
         with deletion.trashed_if_refused(directory):
-            return Run(directory, started(
-                directory, place, wait_ready=wait_ready, ready_timeout_s=ready_timeout_s, progress=progress))
+            return Run(directory, started(directory, place, awaited=awaited))
 
     def rescue(self, **changes: Any) -> Run:
         """Start a new run from the best checkpoint of this one (`best`), with half its learning rate; this run goes on.

@@ -40,11 +40,11 @@ from workbench.running.deletion import trashed_if_refused
 from workbench.running.handle import Run, attach
 from workbench.running.progress import notify
 from workbench.running.starting import (
+    Awaited,
     answers,
     begun,
     catch_up,
     check_no_copy,
-    check_waiting,
     created,
     new_record,
     started,
@@ -57,7 +57,6 @@ from workbench.wire import certificates
 if TYPE_CHECKING:
     from workbench.config.keywords import ResumeFields, RunFields
     from workbench.playing.rollout import Rollout
-
 
 
 @with_fields()
@@ -110,7 +109,7 @@ def launch(
         WaitTimeout: the run does not train after `ready_timeout_s`; it goes on. Only a supervisor that has not even
             begun, such as one without a node of a cluster, is stopped, after 180 s or `ready_timeout_s`, if longer.
     """
-    check_waiting(wait_ready, ready_timeout_s, progress)
+    awaited = Awaited(wait_ready, ready_timeout_s, progress)
     place = launchers.by_name(launcher)
     device = os.environ.get(DEVICE_VARIABLE, "auto")
     config, code, preset_name = checked_config(
@@ -134,8 +133,7 @@ def launch(
     record = new_record(config, parent=parent, code=code, preset=preset_name, network=network is not None or OF_CLASS)
     directory = created(name, stem_for(config), record, code, place, prepare)
     with trashed_if_refused(directory):
-        return Run(directory, started(
-            directory, place, wait_ready=wait_ready, ready_timeout_s=ready_timeout_s, progress=progress))
+        return Run(directory, started(directory, place, awaited=awaited))
 
 
 @with_fields(live=True, also=("actors",))
@@ -186,7 +184,7 @@ def resume(
     """
     from workbench.copies.url_storage import is_url, restored
 
-    check_waiting(wait_ready, ready_timeout_s, progress)
+    awaited = Awaited(wait_ready, ready_timeout_s, progress)
     for kind, value in (("network", network), ("environment", environment), ("wrappers", wrappers)):
         if isinstance(value, str):  # which is no code, and refused as another field is that cannot change
             changes |= {kind: value}
@@ -220,8 +218,7 @@ def resume(
         directory, place, record, moved, {**changes}, algorithm=algorithm, address=address, trust_code=trust_code,
         code=mended_code(directory, algorithm, network, environment, wrappers, trust_code=trust_code) if mended else {})
     with taken_back_if_it_fails(control):
-        return Run(directory, started(
-            directory, place, prepare, wait_ready=wait_ready, ready_timeout_s=ready_timeout_s, progress=progress))
+        return Run(directory, started(directory, place, prepare, awaited=awaited))
 
 
 def begun_again(directory: RunDirectory, place: Launcher, **changes: Any) -> Launched | None:

@@ -7,6 +7,7 @@ import re
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, closing, contextmanager
+from dataclasses import dataclass
 from itertools import count
 from pathlib import Path
 from typing import Any
@@ -49,10 +50,17 @@ _LOOK_AGAIN_S = 0.5  # at a lock of another machine
 _SUPERVISOR_S = 180.0  # to start on a busy machine, with up to 10 s until the processes of a dead one have ended
 
 
-def check_waiting(*given: object) -> None:
-    """Called with the arguments wait_ready, ready_timeout_s and progress. Raises WrongType, OutOfBounds."""
-    for setting, value in zip(_WAITING, given, strict=True):
-        setting.check(value)
+@dataclass(frozen=True)
+class Awaited:
+    """Whether a call waits until its run trains, how long, and whether it shows that. Raises WrongType, OutOfBounds."""
+
+    ready: bool
+    timeout_s: float
+    progress: bool | None
+
+    def __post_init__(self) -> None:
+        for setting, value in zip(_WAITING, (self.ready, self.timeout_s, self.progress), strict=True):
+            setting.check(value)
 
 
 def new_record(
@@ -184,13 +192,7 @@ def stem_for(config: RunConfig) -> str:
 
 
 def started(
-    directory: RunDirectory,
-    launcher: Launcher,
-    prepare: Callable[[], None] = lambda: None,
-    *,
-    wait_ready: bool,
-    ready_timeout_s: float,
-    progress: bool | None,
+    directory: RunDirectory, launcher: Launcher, prepare: Callable[[], None] = lambda: None, *, awaited: Awaited
 ) -> RunStatus | None:
     """Start the supervisor and wait for it; returns the last status, if it waits for training.
 
@@ -202,11 +204,11 @@ def started(
             prepare()
             asked.enter_context(_going_on(directory.name))
             launched = launcher.start(directory)
-            _await_supervisor(control, launched, max(_SUPERVISOR_S, ready_timeout_s))
+            _await_supervisor(control, launched, max(_SUPERVISOR_S, awaited.timeout_s))
         status = None
-        if wait_ready:
+        if awaited.ready:
             imports.preload("panel.panel")  # most people show the run next
-            status = waiting.until_ready(control, launched, ready_timeout_s, progress=progress)
+            status = waiting.until_ready(control, launched, awaited.timeout_s, progress=awaited.progress)
     control.close()
     return status
 
