@@ -369,6 +369,11 @@ def record_of(error: BaseException) -> dict[str, str]:
     return {"type": "WorkbenchError", "message": f"{kind}: {error}"}
 
 
+def lines_of(error: BaseException) -> list[str]:
+    """Its message by lines; the name of its class where it has none."""
+    return str(error).strip().splitlines() or [type(error).__name__]
+
+
 def error_of(record: Mapping[str, object]) -> WorkbenchError:
     """The error of a `record_of`. Raises KeyError for another record."""
     name, message = str(record["type"]), str(record["message"])

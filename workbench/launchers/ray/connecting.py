@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import socket
 
-from workbench.errors import AccessDenied, ConnectionLost
+from workbench.errors import AccessDenied, ConnectionLost, lines_of
 from workbench.supervisor.hosts.ray import connected
 
 _KNOCK_S = 10.0
@@ -20,7 +20,7 @@ def connect(address: str) -> None:
     except Exception as error:
         _raise_if_denied(address, error)
         _raise_if_other_version(address, str(error))
-        first = (str(error).strip().splitlines() or [type(error).__name__])[0]
+        first = lines_of(error)[0]
         raise ConnectionLost(
             f"no Ray cluster answers at address={address!r} ({first}). Start one (ray start --head; its other nodes: "
             "ray start --address=HOST:6379), or give the address of yours: HOST:PORT from one of its nodes, "

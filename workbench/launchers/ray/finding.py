@@ -7,7 +7,7 @@ import re
 from contextlib import suppress
 from typing import Any, NamedTuple
 
-from workbench.errors import ConnectionLost, InvalidInput, RunFailed, RunNotFound, nearest
+from workbench.errors import ConnectionLost, InvalidInput, RunFailed, RunNotFound, lines_of, nearest
 from workbench.launchers.ray.run_reader import RunReader, look
 from workbench.supervisor.hosts import node_versions
 from workbench.supervisor.hosts.ray import group_prefix
@@ -87,7 +87,7 @@ def _on_nodes(name: str, known: str | None) -> tuple[list[RunPlace], list[str]]:
         try:
             seen = json.loads(ray.get(reference))
         except Exception as error:
-            problems.append((str(error).strip().splitlines() or [type(error).__name__])[-1])
+            problems.append(lines_of(error)[-1])
             continue
         check_versions(looking[reference], seen["versions"])
         places += [RunPlace(run["path"], looking[reference]) for run in seen["runs"]]

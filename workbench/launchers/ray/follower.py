@@ -19,7 +19,7 @@ from functools import partial
 from typing import Any
 
 from workbench.copies.remote_copy import RemoteCopy
-from workbench.errors import ConnectionLost, RunNotFound, StorageFailed, WorkbenchError, record_of
+from workbench.errors import ConnectionLost, RunNotFound, StorageFailed, WorkbenchError, lines_of, record_of
 from workbench.launchers.ray.connecting import connect
 from workbench.launchers.ray.finding import check_versions, parted, place_of, reader_at
 from workbench.rundir import ENDED, RunDirectory, lock
@@ -95,7 +95,7 @@ class Follower:
         except Exception as error:
             if self._reader is reader and (method == "record" or type(error).__name__ != "GetTimeoutError"):
                 self._reader = None
-            reason = (str(error).strip().splitlines() or [type(error).__name__])[0]
+            reason = lines_of(error)[0]
             raise ConnectionLost(f"{self._address} did not answer {method}: {reason:.200}") from None
         if not isinstance(answer, bytes) or len(answer) > _LARGEST_ANSWER:
             raise ConnectionLost(f"{self._address} answered {method} as no run does.")
