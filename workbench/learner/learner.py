@@ -29,7 +29,7 @@ from workbench.learner.run_state import RunState
 from workbench.learner.training.checkpoint_writer import CheckpointWriter, NoCheckpoints
 from workbench.learner.training.concurrent import Concurrent
 from workbench.learner.training.data_parallel import Alone, Group, Learners
-from workbench.learner.training.exact_resume import ExactResume, Schedule
+from workbench.learner.training.exact_resume import ExactResume, Schedule, schedule_of
 from workbench.learner.training.loop import POLL_S, TrainingLoop
 from workbench.rundir import RunDirectory
 from workbench.wire import handover
@@ -138,7 +138,7 @@ class Learner:
         parts, counters = Builder(
             self.run_directory, self._spec, state=state, log=self.log, meters=self.meters).build()
         state.begin(parts, counters.time_s)
-        exact = bool(state.config.exact_resume_updates)
+        exact = schedule_of(state.config) is ExactResume
         self.schedule = ExactResume(state, self.streams, self.meters) if exact else Concurrent(state, self.meters)
         self.calls.report = LearnerReport(parts, meters=self.meters, streams=self.streams, unsent=self.log.unsent)
         self.log.begin(self.calls.report, state, episodes=counters.episodes)
