@@ -140,12 +140,12 @@ def test_an_answer_that_comes_too_late_loses_no_episode(home: Path, monkeypatch:
     run, unsent, busy = rundir.create("two", {"state": "training"}), Unsent(most=3), threading.Event()
     busy.set()
 
-    def look(heard: int) -> dict[str, Any]:
+    def activity(heard: int) -> dict[str, Any]:
         episodes, first = unsent.after(heard)
         time.sleep(1.0 if busy.is_set() else 0.0)
         return Activity(episodes=episodes, first_episode=first).to_json()
 
-    server = serve(run.learner_address(1), run.token(), calls={"look": look})
+    server = serve(run.learner_address(1), run.token(), calls={"activity": activity})
     try:
         peer = recorder.OtherLearner(run, 1)
         unsent.append([1])

@@ -39,9 +39,9 @@ class MemberCalls:
 
     def methods(self) -> dict[str, Handler]:
         """The handlers, by the names of their calls."""
-        return {"look": self.look, "watch": self.watch, "wall": self.wall, "flights": self.flights}
+        return {"activity": self.activity, "watch": self.watch, "wall": self.wall, "flights": self.flights}
 
-    def look(self, heard: int) -> dict[str, Any]:
+    def activity(self, heard: int) -> dict[str, Any]:
         """The fields of this learner's `Activity` since the last call, for the leader, which already has `heard` of its
         episodes; {} before it trains."""
         if type(heard) is not int:

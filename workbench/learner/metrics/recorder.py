@@ -209,7 +209,7 @@ class OtherLearner:
     def activity(self) -> Activity:
         """Its activity since the last answer; empty if it does not answer, and then its episodes come the next time."""
         try:
-            activity = Activity(**self._caller.call("look", timeout_s=_ASK_S, heard=self._episodes))
+            activity = Activity(**self._caller.call("activity", timeout_s=_ASK_S, heard=self._episodes))
         except WorkbenchError:
             return Activity()
         self._answered_at = time.monotonic()
