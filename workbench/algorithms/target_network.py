@@ -33,7 +33,7 @@ class TargetNetwork:
     @torch.no_grad()
     def copy_if(self, due: bool, network: nn.Module) -> None:
         """Copies the weights of `network` if `due`."""
-        target, online = _tensors(self.network), _tensors(network)
+        target, online = tensors_of(self.network), tensors_of(network)
         if online and online[0].device.type in ("xla", "tpu"):  # the same graph whether it is due or not
             now = torch.tensor(due).to(online[0].device)
             for old, new in zip(target, online, strict=True):
@@ -63,5 +63,6 @@ class TargetNetwork:
                                       if name.startswith(_PREFIX)})
 
 
-def _tensors(network: nn.Module) -> list[Tensor]:
+def tensors_of(network: nn.Module) -> list[Tensor]:
+    """All of a network's weights and statistics."""
     return [*network.parameters(), *network.buffers()]

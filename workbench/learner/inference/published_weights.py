@@ -16,6 +16,7 @@ from contextlib import contextmanager
 import torch
 from torch import nn
 
+from workbench.algorithms.target_network import tensors_of
 from workbench.learner.devices.device import Device
 from workbench.networks import keep_dense_in
 
@@ -39,7 +40,7 @@ class PublishedPolicy:
     """
 
     def __init__(self, network: nn.Module, *, version: int, device: Device) -> None:
-        trained_on = next((tensor.device for tensor in _tensors(network)), torch.device("cpu"))
+        trained_on = next((tensor.device for tensor in tensors_of(network)), torch.device("cpu"))
         self._read_on = device.torch
         self._copied_on = trained_on if trained_on.type == "cuda" else self._read_on  # whose stream copies
         modules = [copy.deepcopy(network).eval().requires_grad_(False).to(self._read_on) for _ in range(2)]
@@ -95,12 +96,8 @@ def _pairs(network: nn.Module, original: nn.Module) -> list[tuple[list[torch.Ten
     """Parameters and buffers of both, in one pair of lists per dtypes: a GPU copies mixed lists tensor by tensor."""
     pairs: dict[tuple[torch.dtype, torch.dtype], tuple[list[torch.Tensor], list[torch.Tensor]]]
     pairs = defaultdict(lambda: ([], []))
-    for copied, source in zip(_tensors(network), _tensors(original), strict=True):
+    for copied, source in zip(tensors_of(network), tensors_of(original), strict=True):
         copies, sources = pairs[copied.dtype, source.dtype]
         copies.append(copied)
         sources.append(source)
     return list(pairs.values())
-
-
-def _tensors(network: nn.Module) -> list[torch.Tensor]:
-    return [*network.parameters(), *network.buffers()]
