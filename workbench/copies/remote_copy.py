@@ -364,5 +364,3 @@ def served(run: RunDirectory, alive: Callable[[RunDirectory], bool]) -> dict[str
 
     return {"record": record, "history": history, "piece": piece, "code": lambda: served_files.code_of(run),
             "logs": lambda: served_files.logs_of(run), "checkpoints": lambda: served_files.checkpoints_of(run)}
-
-

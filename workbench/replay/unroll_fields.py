@@ -80,4 +80,3 @@ class UnrollLayout:
     def unroll_bytes(self) -> int:
         """Bytes of one unroll's arrays."""
         return sum(int(np.prod(shape)) * np.dtype(dtype).itemsize for shape, dtype in self.fields.values())
-

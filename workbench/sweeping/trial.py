@@ -287,4 +287,3 @@ class WatchedTrial:
 def spent(status: RunStatus) -> tuple[float, int]:
     """What a run has cost, and the frames that it trained, which a fork counts from its parent on."""
     return status.cost, status.frames - (status.first_frames or 0)
-

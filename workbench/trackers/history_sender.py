@@ -92,5 +92,3 @@ def _described(run: RunDirectory, identity: str, created: float) -> TrackedRun:
     tags = {"environment": config.environment, "algorithm": config.algorithm,
             **{str(name): str(value) for name, value in facts.items()}}
     return TrackedRun(run.name, identity, created, fields, tags)
-
-

@@ -105,4 +105,3 @@ def _package() -> Any:
     if accelerator is None or accelerator.type != "tpu" or not torch.accelerator.device_count():
         raise OutOfBounds("device='tpu', but torch_tpu finds no TPU here. Choose device='cpu' or 'auto'.")
     return importlib.import_module("torch.tpu")
-

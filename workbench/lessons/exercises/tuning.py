@@ -51,4 +51,3 @@ evidence = choice(
     why="What you claim is a configuration, or a schedule, so run exactly that from the beginning, with seeds that had "
         "no part in the choice, and show their spread.",
 )
-

@@ -254,5 +254,3 @@ def _few_frames(rollout: Rollout) -> list[StripFrame]:
         if frame is not None:
             moments.append(StripFrame(f"step {step}", frame, policy))
     return moments
-
-

@@ -164,7 +164,6 @@ def sentences(now: Snapshot, best: Checkpoint | None) -> list[str]:
                       f"rate?{goes_on}"]
 
 
-
 def _compared(*paths: Path) -> Comparison:
     """Runs in one chart; loaded by its name, since its picture is made by the module that shows this banner, too."""
     comparison: Comparison = imports.widget("views.compare").compare(paths, _METRIC)
