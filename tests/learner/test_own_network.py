@@ -69,6 +69,46 @@ def test_an_error_of_what_ships_is_not_blamed_on_it() -> None:
         Right()(torch.zeros(2)).view(3)
 
 
+class Reshaped(Later):
+    """Returns a part in another shape from then on."""
+
+    def __init__(self, spec, where, part):
+        super().__init__(spec, where)
+        self.part = part
+
+    def initial_state(self, batch):
+        return (torch.zeros(batch, 3),)
+
+    def forward(self, observation, previous_action, reward, start, state):
+        self.left -= self.where == ("training" if torch.is_grad_enabled() else "acting")
+        said = self.dense(observation.float())
+        logits, value = said[..., :-1], said[..., -1]
+        if self.left > 0:
+            return PolicyValueOutput(logits, value), state
+        changed = {"policy_logits": lambda: (PolicyValueOutput(said, value), state),
+                   "value": lambda: (PolicyValueOutput(logits, said[..., -1:]), state),
+                   "state": lambda: (PolicyValueOutput(logits, value), (state[0].sum(0),)),
+                   "nothing": lambda: None}
+        return changed[self.part]()
+
+
+@pytest.mark.parametrize(("where", "part", "says"), [
+    ("acting", "policy_logits", r"as it acted, policy_logits is a .*, 3\), but it must be .*, 2\), \(T, B, actions\)"),
+    ("acting", "value", r"as it acted, value is a .*, 1\), but it must be a float32 tensor .*\(T, B\)"),
+    ("acting", "state", r"as it acted, part 0 of the state from the network's call has shape \(3,\)"),
+    ("training", "value", r"in update \d, value is a .*, 1\), but it must be a float32 tensor .*\(T, B\)"),
+    ("training", "nothing", r"in update \d, the network must return .*, not a NoneType"),
+])
+def test_what_it_returns_in_another_shape_later_on_is_named_at_once(
+    home: Path, where: str, part: str, says: str
+) -> None:
+    with pytest.raises((NetworkFailed, RunFailed), match=says):
+        wb.launch("CartPole-v1", network=lambda spec: Reshaped(spec, where, part), launcher="inline", name="reshaped",
+                  **SMALL).wait(updates=1000, timeout_s=240, progress=False)
+    run = wb.attach("reshaped")
+    assert "restart" not in set(run.events["kind"]) and run.checkpoints[-1].meta["reason"] == "failed"
+
+
 class Net(nn.Module):
     """Fails in the fifth update of a run."""
 

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import copy
 import itertools
 from collections.abc import Iterator
 from typing import Any, NamedTuple
@@ -448,6 +449,11 @@ class Bare(Faulty):
         return torch.zeros(2, 3, 2)
 
 
+class Alone(Faulty):
+    def forward(self, *inputs: Any) -> Any:
+        return PolicyValueOutput(self.logits, self.values)
+
+
 class Unnamed(Faulty):
     def forward(self, *inputs: Any) -> Any:
         return (torch.zeros(2, 3, 2), torch.zeros(2, 3)), ()
@@ -473,6 +479,7 @@ WRONG = [
     (Faulty(state=None), "tuple of tensors .* not a NoneType"),
     (Raising(), r"raised on float32 observations \(2, 3, 4\).*RuntimeError(.|\n)*Traceback(.|\n)*inputs\[0\] @"),
     (Bare(), r"must return \(PolicyValueOutput\(policy_logits, value\), state\), not a float32 tensor"),
+    (Alone(), r"its output alone.* must return \(PolicyValueOutput\(policy_logits, value\), state\), .*memory is \(\)"),
     (Unnamed(), r"workbench.algorithms.PolicyValueOutput first, not a tuple \(a float32 tensor"),
     (ActionValues(), r"algorithm needs .*\(PolicyValueOutput\(policy_logits, value\), state\).*not a QValueOutput"),
     (nn.Linear(4, 2), r"Linear has no method initial_state\(batch\)"),
@@ -596,7 +603,7 @@ class Mixing(Remembering):
     ("later steps", "not those for one step after another"), ("old state", "not those for one step after another"),
     ("later rewards", "one step after another"), ("the next actions", "one step after another"),
     ("state of another", "not those for one step after another"),
-    ("squeezed", "depend on the others|must take one of each"),
+    ("squeezed", r"^for one step or one environment, as actors ask, policy_logits .*\(2, 2\), .*\(2, 1, 2\), .*stays"),
 ])
 def test_a_network_must_act_as_it_is_trained_step_by_step_and_row_by_row(how: str, message: str) -> None:
     if not message:
@@ -605,6 +612,63 @@ def test_a_network_must_act_as_it_is_trained_step_by_step_and_row_by_row(how: st
     with pytest.raises(NetworkFailed, match=message):
         networks.check(Mixing(how), spec=VECTOR, output=PolicyValueOutput, new=True)
     networks.check(Mixing(how), spec=VECTOR, output=PolicyValueOutput)  # a run that has it goes on
+
+
+class Squeezing(nn.Module):
+    """A network with torch's own memory, which squeezes what it returns, and may draw numbers of its own."""
+
+    def __init__(self, what: str, *, draws: bool = False) -> None:
+        super().__init__()
+        self.what, self.draws, self.lstm, self.head = what, draws, nn.LSTM(4, 5), nn.Linear(5, 3)
+
+    def initial_state(self, batch: int) -> Any:
+        return torch.zeros(batch, 5), torch.zeros(batch, 5)
+
+    def forward(self, observation: Any, previous_action: Any, reward: Any, start: Any, state: Any) -> Any:
+        hidden, outputs = tuple(part[None] for part in state), []
+        for seen, starts in zip(observation, start, strict=True):
+            hidden = tuple(part * ~starts[None, :, None] for part in hidden)
+            said, hidden = self.lstm(seen[None], hidden)
+            outputs.append(said)
+        said = self.head(torch.cat(outputs)) + self.draws * torch.rand(())
+        value = said[..., -1].squeeze() if self.what == "value" else said[..., -1]
+        state = tuple(part.squeeze() if self.what == "state" else part[0] for part in hidden)
+        return PolicyValueOutput(said[..., :-1], value), state
+
+
+@pytest.mark.parametrize("draws", [False, True])
+@pytest.mark.parametrize(("what", "message"), [
+    ("", ""),
+    ("state", r"part 0 of the state from the network's call has shape \(5,\), but its first axis .* batch, 1"),
+    ("value", r"value is a float32 tensor of shape \(3,\), .* of shape \(1, 3\), \(T, B\)\. An axis of 1 stays"),
+])
+def test_a_network_is_tried_with_one_step_and_with_one_row(what: str, message: str, draws: bool) -> None:
+    network = Squeezing(what, draws=draws)
+    networks.check(network, spec=VECTOR, output=PolicyValueOutput)  # a run that has it goes on
+    if not what:
+        networks.check(network, spec=VECTOR, output=PolicyValueOutput, new=True)
+        return
+    with pytest.raises(NetworkFailed, match=f"^for one step or one environment, as actors ask, {message}") as raised:
+        networks.check(network, spec=VECTOR, output=PolicyValueOutput, new=True)
+    assert "Traceback" not in str(raised.value)
+
+
+def test_each_call_is_checked_and_so_are_those_of_copies_but_no_calls_of_ones_own() -> None:
+    network = Squeezing("", draws=True)
+    networks.check_each_call(network, networks.check(network, spec=VECTOR, output=PolicyValueOutput))
+    names, kept = ("observation", "previous_action", "reward", "start", "state"), list(network.state_dict())
+    for rows, what, message in ((1, "state", r"shape \(5,\), .* batch, 1"), (2, "value", r"\(2,\), .*\(1, 2\)")):
+        given = dict(zip(names, [*inputs(VECTOR, 1, rows), network.initial_state(rows)], strict=True))
+        for each in (network, copy.deepcopy(network)):
+            each.what = ""
+            each(*given.values())
+            each.what = what
+            with pytest.raises(NetworkFailed, match=message):
+                each(*given.values())
+            with pytest.raises(NetworkFailed, match=message):
+                each(**given)
+    network.forward = lambda observation: observation
+    assert network(0) == 0 and list(network.state_dict()) == kept
 
 
 class TellsItsMemory(Remembering):

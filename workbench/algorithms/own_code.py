@@ -42,13 +42,16 @@ def own_code(
 @contextmanager
 def own_network(network: nn.Module, when: str) -> Iterator[None]:
     """In this block an error that comes through a `forward` that a user wrote becomes NetworkFailed, as in `own_code`;
-    but not where memory runs out or the device fails, which another life may not meet."""
+    but not where memory runs out or the device fails, which another life may not meet. One that says what is wrong with
+    a network says when, too."""
     try:
         yield
+    except NetworkFailed as error:
+        raise NetworkFailed(f"{when.strip()}, {error}") from error.__cause__
     except Exception as error:
         forwards = {_place(type(part).forward.__code__) for part in network.modules()
                     if is_own(part) and hasattr(type(part).forward, "__code__")}
-        if (isinstance(error, MemoryError | torch.OutOfMemoryError | torch.AcceleratorError | NetworkFailed)
+        if (isinstance(error, MemoryError | torch.OutOfMemoryError | torch.AcceleratorError)
                 or re.search("allocate memory|ALLOC_FAILED", str(error))
                 or not any(_place(frame.f_code) in forwards for frame, _ in traceback.walk_tb(error.__traceback__))):
             raise

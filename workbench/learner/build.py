@@ -127,9 +127,11 @@ class Builder:
             normalise=hyperparameters.normalize_observations,
         ).to(device.torch)
         with device.autocast():
-            networks.check(network, spec=self._spec, output=algorithm.heads.output,
-                           new=factory is not None and self._is_untried("network.pkl"),
-                           trained_steps=check_algorithm.trained_steps(algorithm, hyperparameters))
+            form = networks.check(network, spec=self._spec, output=algorithm.heads.output,
+                                  new=factory is not None and self._is_untried("network.pkl"),
+                                  trained_steps=check_algorithm.trained_steps(algorithm, hyperparameters))
+        if factory is not None:  # it may return another shape later on
+            networks.check_each_call(network, form)
         return Trainer(network, algorithm, device, hyperparameters)
 
     def _check_own(self, own: type[Algorithm], factory: Factory | None) -> None:

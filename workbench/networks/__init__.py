@@ -7,6 +7,7 @@ from workbench.algorithms.popart import PopArtValue
 from workbench.networks.dueling import DuelingNetwork
 from workbench.networks.policy_value import PolicyValueNetwork, Torso
 from workbench.networks.registry import NAMES, NetworkFactory, build, default_name
+from workbench.networks.returned_shapes import check_each_call
 from workbench.networks.torsos import keep_dense_in
 from workbench.networks.trying import check, initial_state
 
@@ -23,6 +24,7 @@ __all__ = [
     "Torso",
     "build",
     "check",
+    "check_each_call",
     "default_name",
     "initial_state",
     "keep_dense_in",

@@ -18,23 +18,24 @@ import torch
 from torch import Tensor, nn
 from torch.nn.parameter import is_lazy
 
-from workbench.algorithms.interface import NetworkOutput, QValueOutput, State
+from workbench.algorithms.interface import NetworkOutput, State
 from workbench.environment_spec import EnvironmentSpec
 from workbench.errors import NetworkFailed
 from workbench.networks.normalization import output_of
+from workbench.networks.returned_shapes import Form, check_each_call, check_state, misshapen, said_of
 
 Fields = dict[str, Tensor]  # of an output, by name
 
 _FIRST_STEPS = 4  # of an episode, which are tried with other values from before it
 _MASKED = 1e6  # magnitudes from here on are no results
 _HIGHEST = (255, 1)  # of integers that are tried: a network may take them for indices
-_AXES = {"policy_logits": ("T", "B", "actions"), "q_values": ("T", "B", "actions"), "value": ("T", "B")}
 
 
 def check(
     network: nn.Module, *, spec: EnvironmentSpec, output: type[NetworkOutput], new: bool = False, trained_steps: int = 0
-) -> None:
-    """Runs the network on two steps of three rows and compares its results with the class `output`.
+) -> Form:
+    """Runs the network on two steps of three rows and compares its results with the class `output`. Returns their form,
+    which it has for any numbers of steps and rows if it is right.
 
     Args:
         new: whether no run has trained it: rules that are younger than some runs hold for these alone.
@@ -44,12 +45,12 @@ def check(
     """
     device = _device(network)
     with torch.random.fork_rng(devices=[device] if device.type == "cuda" else []):
-        _check(network, spec, output, new, trained_steps)
+        return _check(network, spec, output, new, trained_steps)
 
 
 def _check(
     network: nn.Module, spec: EnvironmentSpec, output: type[NetworkOutput], new: bool, trained_steps: int
-) -> None:
+) -> Form:
     steps, batch = 2, 3
     if not callable(getattr(network, "initial_state", None)):
         raise NetworkFailed(f"{type(network).__name__} has no method initial_state(batch). A network without memory "
@@ -58,7 +59,7 @@ def _check(
         before = network.initial_state(batch)  # type: ignore[operator]
     except Exception as error:
         raise NetworkFailed(f"initial_state({batch}) raised {error_text(error)}") from error
-    _check_state(before, batch, "initial_state")
+    check_state(before, batch, "initial_state")
     before = initial_state(network, batch)
     arguments = [argument.to(_device(network)) for argument in _dry_run_inputs(spec, steps, batch)]
     inputs = [*arguments, *before]
@@ -72,15 +73,17 @@ def _check(
                     buffer.copy_(statistics[name])
     except Exception as error:
         raise NetworkFailed(f"the network raised on {_input_text(spec, steps, batch)}: {error_text(error)}") from error
-    numbers = spec.num_actions if output is QValueOutput else spec.actions.parameters
-    _check_returned(returned, before, (steps, batch, numbers), output)
+    form = Form.of(before, spec=spec, output=output)
+    _check_returned(returned, before, (steps, batch), form)
     if new:
         _check_unchanged(inputs, versions)
         tried = _kept(network, before).eval()  # as it acts: no statistics of a batch
+        check_each_call(tried, form)
         with _eager():
             _check_acting(tried, spec, before)
             _check_start(tried, spec, before)
             _check_unroll(tried, spec, trained_steps)
+    return form
 
 
 def initial_state(network: nn.Module, batch: int) -> State:
@@ -117,14 +120,14 @@ def _kept(network: nn.Module, state: State) -> nn.Module:
     copied."""
     for index, part in enumerate(state):
         if not part.is_floating_point():
-            raise NetworkFailed(f"part {index} of the state is {_kind(part)}, and an unroll keeps float32. Keep it as "
-                                "float32, and convert it where the network uses it.")
+            raise NetworkFailed(f"part {index} of the state is {said_of(part)}, and an unroll keeps float32. Keep it "
+                                "as float32, and convert it where the network uses it.")
     for name, tensor in network.state_dict().items():
         if not isinstance(tensor, Tensor):
-            raise NetworkFailed(f"{name} of the network is {_kind(tensor)}, which no checkpoint can hold. Keep a "
+            raise NetworkFailed(f"{name} of the network is {said_of(tensor)}, which no checkpoint can hold. Keep a "
                                 "tensor, as by register_buffer(...).")
         if tensor.is_complex():
-            raise NetworkFailed(f"{name} of the network is {_kind(tensor)}, which no checkpoint can hold. Keep "
+            raise NetworkFailed(f"{name} of the network is {said_of(tensor)}, which no checkpoint can hold. Keep "
                                 "torch.view_as_real(...) of it, and make it complex where the network uses it.")
     try:
         return copy.deepcopy(network)
@@ -145,8 +148,9 @@ def _uncopyable(network: nn.Module) -> str:
 
 
 def _check_acting(network: nn.Module, spec: EnvironmentSpec, before: State) -> None:
-    """Raises NetworkFailed where the results of an environment depend on the others of its batch, or those of a step on
-    anything but the state and the steps up to it: actors ask for one step, and a batch is whoever asks.
+    """Raises NetworkFailed where one step or one environment gives results of another form, where the results of an
+    environment depend on the others of its batch, or those of a step on anything but the state and the steps up to it:
+    actors ask for one step, and a batch is whoever asks.
 
     Says nothing of a network that cannot be tried so: see `_check_start`. On the CPU, whose float32 is exact enough;
     each call asks a copy, so that what a call changes in the network changes no other.
@@ -184,8 +188,6 @@ def _check_acting(network: nn.Module, spec: EnvironmentSpec, before: State) -> N
             break
     else:
         return
-    if not _alike(again, whole):
-        return
     steps, rows = (range(size) for size in some_start.shape)
 
     def walked(asked: nn.Module | None = None) -> Fields:
@@ -197,13 +199,18 @@ def _check_acting(network: nn.Module, spec: EnvironmentSpec, before: State) -> N
 
     try:
         together, _ = told(at_first, everything, everything, before)
-        step_by_step = _alike(walked(), together, sums=True)
-        keeps_itself = not step_by_step and _alike(walked(_fresh(network)), together, sums=True)
+        by_steps = walked()
         alone = [told(some_start, everything, slice(row, row + 1), before)[0] for row in rows]
-        row_by_row = _alike(_joined(alone, 1), whole, sums=True)
+        told(at_first, slice(1), slice(1), before)
+        step_by_step, row_by_row = _alike(by_steps, together, sums=True), _alike(_joined(alone, 1), whole, sums=True)
+        keeps_itself = not step_by_step and _alike(walked(_fresh(network)), together, sums=True)
+    except NetworkFailed as error:
+        raise NetworkFailed(f"for one step or one environment, as actors ask, {error}") from None
     except Exception as error:
         raise NetworkFailed("the network raised on fewer steps or environments than before, and must take one of "
                             f"each: {error_text(error)}") from error
+    if not _alike(again, whole):
+        return
     if keeps_itself:
         raise NetworkFailed("the network keeps its memory in itself, as in an attribute, where its copies that act and "
                             "train have different ones, and each batch is of other environments. Return it as state.")
@@ -275,13 +282,10 @@ def _some_actions(spec: EnvironmentSpec, shape: Sequence[int], generator: torch.
     return actions.to(getattr(torch, spec.actions.dtype))
 
 
-def _fields(output: Any, form: torch.Size) -> Fields:
-    """Those of an output that are of each step of each row, form [T, B]. Raises ValueError where one must be so."""
+def _fields(output: Any, shape: torch.Size) -> Fields:
+    """Those of an output that are of each step of each row, shape [T, B]."""
     fields = {name: part for name, part in zip(output._fields, output, strict=True) if isinstance(part, Tensor)}
-    for name in fields.keys() & _AXES.keys():
-        if fields[name].shape[:2] != form:
-            raise ValueError(f"{name} has shape {tuple(fields[name].shape)} for {form[0]} steps of {form[1]} rows.")
-    return {name: part.double() for name, part in fields.items() if part.shape[:2] == form}
+    return {name: part.double() for name, part in fields.items() if part.shape[:2] == shape}
 
 
 def _joined(some: Sequence[Fields], axis: int) -> Fields:
@@ -298,6 +302,8 @@ def _check_unroll(network: nn.Module, spec: EnvironmentSpec, steps: int) -> None
     try:
         with torch.no_grad():
             network(*arguments, initial_state(network, 1))
+    except NetworkFailed as error:
+        raise NetworkFailed(f"for {_input_text(spec, steps, 1)}, as many steps as it is trained on, {error}") from None
     except Exception as error:
         raise NetworkFailed(f"the network raised on {_input_text(spec, steps, 1)}, as many steps as it is trained on: "
                             f"{error_text(error)}") from error
@@ -334,50 +340,20 @@ def _input_text(spec: EnvironmentSpec, steps: int, batch: int) -> str:
     return f"{', '.join(parts)} (T, B, ...)"
 
 
-def _check_state(state: Any, batch: int, source: str) -> None:
-    if not isinstance(state, tuple) or not all(isinstance(part, Tensor) for part in state):
-        raise NetworkFailed(f"{source} must give a tuple of tensors (() without memory), not {_kind(state)}.")
-    for index, part in enumerate(state):
-        if part.ndim == 0 or len(part) != batch:
-            raise NetworkFailed(f"part {index} of the state from {source} has shape {tuple(part.shape)}, but its first "
-                                f"axis must be the batch, {batch}.")
-
-
-def _check_returned(
-    returned: Any, before: State, shape: tuple[int, int, int], expected: type[NetworkOutput]
-) -> None:
-    steps, batch, _ = shape
-    form = f"({expected.__name__}({', '.join(expected._fields)}), state)"
-    if not (isinstance(returned, tuple) and len(returned) == 2):
-        raise NetworkFailed(f"the network must return {form}, not {_kind(returned)}.")
+def _check_returned(returned: Any, before: State, shape: tuple[int, int], form: Form) -> None:
+    """Raises NetworkFailed where dtypes or values are wrong, too."""
+    form.check(returned, *shape)
     output, after = returned
-    if not (isinstance(output, tuple) and all(hasattr(output, field) for field in expected._fields)):
-        ours = "workbench.algorithms." if expected.__module__.startswith("workbench.") else ""
-        raise NetworkFailed(f"this run's algorithm needs a network that returns {form} with a "
-                            f"{ours}{expected.__name__} first, not {_kind(output)}.")
-    for field, axes in ((field, _AXES[field]) for field in expected._fields if field in _AXES):
-        _check_tensor(field, getattr(output, field), shape[: len(axes)], f"({', '.join(axes)})")
-    _check_state(after, batch, "the network's call")
-    initial = [(tuple(part.shape), part.dtype) for part in before]
-    returned = [(tuple(part.shape), part.dtype) for part in after]
-    if initial != returned:
-        raise NetworkFailed(f"the state that the network returns is {returned}, but initial_state gives {initial}; "
-                            f"the two must agree.")
-
-
-def _check_tensor(name: str, value: Any, shape: tuple[int, ...], axes: str) -> None:
-    if not isinstance(value, Tensor) or tuple(value.shape) != shape or value.dtype != torch.float32:
-        raise NetworkFailed(f"{name} is {_kind(value)}, but it must be a float32 tensor of shape {shape}, {axes}.")
-    if not bool(value.isfinite().all()):
-        raise NetworkFailed(f"{name} is not finite for an observation of zeros.")
-
-
-def _kind(value: Any) -> str:
-    if isinstance(value, Tensor):
-        return f"a {str(value.dtype).removeprefix('torch.')} tensor of shape {tuple(value.shape)}"
-    if isinstance(value, tuple):
-        return f"a {type(value).__name__} ({', '.join(map(_kind, value))})"
-    return f"a {type(value).__name__}"
+    for field, whole in form.shapes(*shape):
+        value = getattr(output, field)
+        if value.dtype != torch.float32:
+            raise misshapen(field, value, whole)
+        if not bool(value.isfinite().all()):
+            raise NetworkFailed(f"{field} is not finite for an observation of zeros.")
+    initial, kept = ([(tuple(part.shape), part.dtype) for part in state] for state in (before, after))
+    if initial != kept:
+        raise NetworkFailed(f"the state that the network returns is {kept}, but initial_state gives {initial}; the two "
+                            "must agree.")
 
 
 def error_text(error: Exception) -> str:
