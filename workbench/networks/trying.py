@@ -28,6 +28,10 @@ Fields = dict[str, Tensor]  # of an output, by name
 
 _FIRST_STEPS = 4  # of an episode, which are tried with other values from before it
 _MASKED = 1e6  # magnitudes from here on are no results
+_NEW_TENSORS = {  # in place of a changed input
+    "observation": "observation = observation / 5", "previous_action": "previous_action = previous_action + 1",
+    "reward": "reward = torch.where(start, 0, reward)", "start": "start = start.clone()",
+    "state": "h = h * ~start[0, :, None]"}
 _HIGHEST = (255, 1)  # of integers that are tried: a network may take them for indices
 
 
@@ -110,9 +114,9 @@ def _check_unchanged(inputs: Sequence[Tensor], versions: Sequence[int]) -> None:
     names = chain(("observation", "previous_action", "reward", "start"), repeat("state"))
     for name, tensor, version in zip(names, inputs, versions, strict=False):
         if tensor._version != version:
-            raise NetworkFailed(f"the network changes {name} in place, as by an operation whose name ends in _. An "
-                                "unroll keeps it as it came, and the loss reads it. Make a new tensor, as by "
-                                "torch.where(start, 0, reward).")
+            raise NetworkFailed(f"the network changes {name} in place, as an operation whose name ends in _ does, or "
+                                "one such as x /= 5. An unroll keeps it as it came, and the loss reads it. Make a new "
+                                f"tensor, as by {_NEW_TENSORS[name]}.")
 
 
 def _kept(network: nn.Module, state: State) -> nn.Module:
