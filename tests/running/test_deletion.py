@@ -18,7 +18,16 @@ from tests.widgets import recorded
 from workbench import rundir
 from workbench.__main__ import main
 from workbench.config import RunConfig
-from workbench.errors import InvalidInput, RunAlive, RunNotFound, StorageFailed
+from workbench.errors import (
+    AlgorithmFailed,
+    EnvironmentFailed,
+    InvalidInput,
+    NetworkFailed,
+    RunAlive,
+    RunNotFound,
+    StorageFailed,
+    WorkbenchError,
+)
 from workbench.rundir import RunDirectory, lock
 from workbench.running import deletion, launch
 from workbench.running.starting import started
@@ -38,6 +47,20 @@ def test_a_deleted_run_is_in_the_trash_whole_and_can_be_moved_back(home: Path) -
     assert (home / "trash").stat().st_mode & 0o777 == 0o700
     os.rename(where, run.path)
     assert run.status.frames == recorded.STATUS["frames"] and wb.runs()[0].name == "old"
+
+
+@pytest.mark.parametrize(("error", "kept"), [
+    (InvalidInput, False), (AlgorithmFailed, False), (NetworkFailed, False), (EnvironmentFailed, True)])
+def test_a_run_that_was_refused_before_it_trained_is_in_the_trash(
+    home: Path, error: type[WorkbenchError], kept: bool
+) -> None:
+    config = RunConfig.build("CartPole-v1").to_json()
+    directory = rundir.create("new", {"created": 1.0, "config": config, "state": "failed", "error": None, "lives": 1})
+    with pytest.raises(error) as raised, deletion.trashed_if_refused(directory):
+        raise error("refused")
+    notes = getattr(raised.value, "__notes__", [])
+    said = any("new has trained nothing, and lies in" in note for note in notes)
+    assert directory.path.exists() is kept and said is not kept
 
 
 def test_two_runs_of_one_name_deleted_in_one_moment_are_both_kept(home: Path) -> None:

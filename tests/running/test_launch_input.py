@@ -249,6 +249,7 @@ def test_a_network_of_the_wrong_shape_reaches_the_caller(home: Path) -> None:
 
         return Wrong()
 
-    with pytest.raises(NetworkFailed, match=r"policy_logits .*\(2, 3, 2\)"):
+    with pytest.raises(NetworkFailed, match=r"policy_logits .*\(2, 3, 2\)") as raised:
         wb.launch("CartPole-v1", network=network, name="wrong", **SMALL)
+    assert "wrong has trained nothing, and lies in " in raised.value.__notes__[-1] and not wb.runs()
     eventually(lambda: not processes_of(home / "runs" / "wrong"))
