@@ -253,7 +253,9 @@ class AlgorithmFailed(WorkbenchError):
         """The error for what its code raised in `call`, with the nearest attribute and the traceback."""
         hint = ""
         if isinstance(error, AttributeError) and error.obj is not None:
-            hint = nearest(error.name, (name for name in dir(error.obj) if not name.startswith("_")))
+            instead = getattr(type(error.obj), "_instead_of_missing", None)
+            hint = (instead(error.obj, error.name) if instead else
+                    nearest(error.name, (name for name in dir(error.obj) if not name.startswith("_"))))
         return cls(f"{call} raised {type(error).__name__}{when}: {error}{hint and '.' + hint}\n\n"
                    + "".join(traceback.format_exception(error)).rstrip())
 

@@ -94,6 +94,16 @@ class Misspelt(Good):
         return wb.Loss(self.outputs(network, batch).value.mean() * config.betta, {})
 
 
+class OfAPaper(Good):
+    def loss(self, network: Any, *, batch: Any, config: Any) -> wb.Loss:
+        return wb.Loss(self.outputs(network, batch).value.mean() * config.gamma, {})
+
+
+class TotalIsANumber(Good):
+    def loss(self, network: Any, *, batch: Any, config: Any) -> wb.Loss:
+        return wb.Loss(self.outputs(network, batch).value.square().mean().item(), {})  # type: ignore[arg-type]
+
+
 class NoScalar(Good):
     def loss(self, network: Any, *, batch: Any, config: Any) -> wb.Loss:
         return wb.Loss(self.outputs(network, batch).value.mean(0), {})
@@ -322,7 +332,10 @@ BROKEN = {
     Leaves: r"loss\(network, batch=..., config=...\), whose batch has .* raised SystemExit",
     NoLoss: r"NoLoss has no method loss\(self, network, \*, batch, config\)",
     Raises: r"loss\(network, batch=..., config=...\), whose batch has .* raised ZeroDivisionError: a typo",
-    Misspelt: r"raised AttributeError: 'OwnConfig' object has no attribute 'betta'\. Did you mean 'beta'\?",
+    Misspelt: r"raised AttributeError: 'Misspelt.Config' object has no attribute 'betta'\. Did you mean 'beta'\? Its "
+              r"fields: learning_rate, .*, beta\.\n\nTraceback",
+    OfAPaper: r"'OfAPaper.Config' object has no attribute 'gamma'\. Did you mean 'discount'\? Its fields: ",
+    TotalIsANumber: r"Loss.total is a float32 scalar .*, not 0\.\d+\. It must be a tensor .*: leave \.item\(\) and",
     NoScalar: r"Loss.total is a float32 scalar to differentiate, not a float32 tensor of shape \(3,\)",
     Detached: "Loss.total has no gradient",
     NotFinite: "Loss.total is (inf|-inf|nan) for a batch of noise",

@@ -81,8 +81,10 @@ def check_act(returned: Any, *, algorithm: Algorithm, rows: int) -> None:
 def check_loss(loss: Any, *, algorithm: Algorithm, batch: Batch) -> None:
     """Raises AlgorithmFailed for what `loss` may not return for `batch`; a total in autocast's dtype passes."""
     rule(isinstance(loss, Loss), f"loss(...) returns a wb.Loss(total, scalars), not {said_of(loss)}.")
+    remedy = ("Take a mean or a sum" if isinstance(loss.total, Tensor) else
+              "It must be a tensor that has a gradient: leave .item() and float(...) out")
     rule(is_tensor(loss.total, ()) and loss.total.is_floating_point(),
-         f"Loss.total is a float32 scalar to differentiate, not {said_of(loss.total)}. Take a mean or a sum.")
+         f"Loss.total is a float32 scalar to differentiate, not {said_of(loss.total)}. {remedy}.")
     rule(loss.total.requires_grad, "Loss.total has no gradient: it does not depend on the network's output, or was "
                                    "detached.")
     rule(isinstance(loss.scalars, Mapping) and isinstance(loss.samples, Mapping), "Loss.scalars and Loss.samples are "

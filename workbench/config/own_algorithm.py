@@ -25,8 +25,8 @@ from typing import Any
 
 from workbench.config.algorithms import ALGORITHMS, unknown_algorithm
 from workbench.config.hyperparameters import DemonstrationsConfig, EpochsConfig, LearningConfig, ReplayConfig
-from workbench.config.settings import GROUPS, KINDS, Setting, annotation_text, settings
-from workbench.errors import AlgorithmFailed, InvalidInput, OutOfBounds, UnknownName, printable
+from workbench.config.settings import GROUPS, KINDS, SYNONYMS, Setting, annotation_text, settings
+from workbench.errors import AlgorithmFailed, InvalidInput, OutOfBounds, UnknownName, nearest, printable
 
 _ALGORITHM = "workbench.algorithms.interface", "Algorithm"  # which loads torch
 _AGENTS = {f"workbench.algorithms.{name}.agent": name for name in ALGORITHMS}  # modules of the classes that ship
@@ -261,15 +261,19 @@ def _kind(name: str, annotation: Any) -> dict[str, Any]:
 
 
 @lru_cache(maxsize=100)
-def config_class(description: str) -> type[LearningConfig]:
-    """The class of a description as JSON, the same one for the same text. Raises InvalidInput for other data."""
+def config_class(description: str, algorithm: str = "Own") -> type[LearningConfig]:
+    """The class of a description as JSON, the same one for the same text. Raises InvalidInput for other data.
+
+    `algorithm`: whose Config it is, for messages.
+    """
     try:
         data = json.loads(description)
         base, entries = _BASES[data["trains"]], data["fields"]
         if not isinstance(entries, dict) or len(entries) > _MOST_FIELDS:
             raise ValueError("fields")
         fields = [_field(name, entry, base) for name, entry in entries.items()]
-        made = dataclasses.make_dataclass("OwnConfig", fields, bases=(base,), frozen=True)
+        made = dataclasses.make_dataclass(f"{algorithm}.Config", fields, bases=(base,), frozen=True,
+                                          namespace={"_instead_of_missing": _nearest_field})
         if "search" in data:
             made.search = _search(data["search"])  # type: ignore[attr-defined]
         if "metrics" in data:
@@ -280,6 +284,12 @@ def config_class(description: str) -> type[LearningConfig]:
     except (KeyError, TypeError, ValueError, AttributeError, ArithmeticError, RecursionError, SyntaxError) as error:
         raise InvalidInput(f"own_algorithm={description:.100} describes no algorithm: {error!r:.200}.") from None
     return made
+
+
+def _nearest_field(config: LearningConfig, name: str) -> str:
+    """The field that was meant by a name that a configuration does not have, and all of them, as sentences."""
+    fields = settings(type(config))
+    return f"{nearest(name, fields, SYNONYMS)} Its fields: {', '.join(fields)}."
 
 
 def _field(name: str, entry: Mapping[str, Any], base: type) -> tuple[str, str, Any]:

@@ -310,7 +310,7 @@ def hyperparameters_of(algorithm: str, own: Any = None) -> type[LearningConfig]:
     Raises UnknownName, InvalidInput.
     """
     if own not in (None, {}):
-        return config_class(json.dumps(own, sort_keys=True))
+        return config_class(json.dumps(own, sort_keys=True), algorithm)
     if algorithm not in ALGORITHMS:
         raise unknown_algorithm(algorithm)
     return ALGORITHMS[algorithm]
