@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import importlib
 import re
 from types import SimpleNamespace
 from typing import Any, NamedTuple
@@ -17,6 +18,7 @@ from workbench.algorithms import PolicyValueOutput, QLearning, inner
 from workbench.algorithms.distributions import Distribution, TanhNormal
 from workbench.algorithms.ppo.agent import PPO
 from workbench.config import ALGORITHMS, RunConfig, settings
+from workbench.config.algorithms import only_class
 from workbench.config.hyperparameters import BaselineFields, RegularizationFields
 from workbench.config.own_algorithm import named_algorithm
 from workbench.environment_spec import ACTION_WORDS, ActionSpec, EnvironmentSpec
@@ -651,6 +653,35 @@ class ByHalf(Good):
 def test_a_method_that_a_distribution_lacks_is_named() -> None:
     with pytest.raises(AlgorithmFailed, match=r"act\(.*raised NotImplementedError: Half has no method mode\(...\)"):
         wb.check_algorithm(ByHalf)
+
+
+class NoPolicy(Good):
+    def loss(self, network: Any, *, batch: Any, config: Any) -> wb.Loss:
+        output = self.outputs(network, batch)
+        total = output.value.square().mean() + 0 * output.policy_logits.mean()
+        return wb.Loss(total, {})
+
+
+class NoValue(Good):
+    def loss(self, network: Any, *, batch: Any, config: Any) -> wb.Loss:
+        with torch.no_grad():
+            self.outputs(network, batch)
+        return wb.Loss(self.outputs(network, batch).policy_logits.square().mean(), {})
+
+
+@pytest.mark.parametrize(("algorithm", "field"), [(NoPolicy, "policy_logits"), (NoValue, "value")])
+def test_a_head_that_nothing_trains_is_noted(algorithm: type[wb.Algorithm], field: str) -> None:
+    checked = wb.check_algorithm(algorithm)
+    assert re.search(rf"breaks no rule on CartPole-v1, but see the note below\. .*\nNote: loss\(...\) gives {field} no "
+                     "gradient for a batch of noise: nothing trains that head", repr(checked))
+    assert not wb.check_algorithm(Good).notes
+
+
+@pytest.mark.parametrize("algorithm", ALGORITHMS)
+def test_all_heads_of_what_ships_are_trained(algorithm: str) -> None:
+    shipped = only_class(importlib.import_module(f"workbench.algorithms.{algorithm}.agent"), wb.Algorithm)
+    environment = "Pendulum-v1" if algorithm == "sac" else "CartPole-v1"
+    assert wb.check_algorithm(type("Varied", (shipped,), {}), environment).notes == ()
 
 
 def test_what_is_kept_is_restored() -> None:

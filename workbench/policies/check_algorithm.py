@@ -30,6 +30,7 @@ from workbench.environment_spec import ACTION_KINDS, EnvironmentSpec
 from workbench.errors import InvalidInput
 from workbench.metrics.meanings import METRICS
 from workbench.networks import NetworkFactory
+from workbench.policies import trained_heads
 from workbench.policies.check_resume import check_state
 from workbench.replay.unroll_fields import UnrollLayout, places_of_finals
 from workbench.trajectory import NO_DISCOUNT, Array, Flags, Unroll
@@ -71,9 +72,10 @@ class CheckedAlgorithm:
 
     def __repr__(self) -> str:
         fields = ", ".join(f"{name}{' (live)' * live}" for name, live in self.fields.items()) or "none"
-        said = (f"{self.name} breaks no rule on {self.environment}. It trains on {self.trains_on}. Fields of its own: "
-                f"{fields}. Metrics of its loss: {', '.join(self.metrics) or 'none'}.")
-        return " ".join([said, *self.notes])
+        but = f", but see the note{'s' * (len(self.notes) > 1)} below" if self.notes else ""
+        said = (f"{self.name} breaks no rule on {self.environment}{but}. It trains on {self.trains_on}. Fields of its "
+                f"own: {fields}. Metrics of its loss: {', '.join(self.metrics) or 'none'}.")
+        return "\n".join([said, *(f"Note: {note}" for note in self.notes)])
 
 
 def check_algorithm(
@@ -187,9 +189,9 @@ def check(
     random = np.random.default_rng(0)
     unrolls = [_unroll(layout, random, acted) for _ in range(config.batch_size)]
     batch = collate(unrolls)
-    loss = _check_loss(algorithm, network, batch, unrolls[0], config, new)
-    notes = check_state(algorithm, network, fresh, batch, config, new)
-    return Found(tuple(loss.scalars), tuple(notes))
+    loss, heads = _check_loss(algorithm, network, batch, unrolls[0], config, new)
+    untrained = trained_heads.notes_on(heads) if is_own(algorithm) else ()
+    return Found(tuple(loss.scalars), (*check_state(algorithm, network, fresh, batch, config, new), *untrained))
 
 
 def trained_steps(algorithm: Algorithm, config: Any) -> int:
@@ -290,13 +292,15 @@ def _unroll(layout: UnrollLayout, random: np.random.Generator, acted: Callable[[
 
 def _check_loss(
     algorithm: Algorithm, network: nn.Module, batch: Batch, unroll: Unroll, config: Any, new: bool
-) -> Loss:
+) -> tuple[Loss, trained_heads.Heads]:
+    """The loss of a batch, and the heads to which it gave a gradient or none."""
     with naming("before_update(batch, ...)"):
         algorithm.before_update(batch, config=config)
     steps, rows = batch.reward.shape
     with naming(f"loss(network, batch=..., config=...), whose batch has T + 1 = {steps} steps of B = {rows} unrolls,"):
         versions = {name: tensor._version for name, tensor in batch.arrays().items()}
-        loss = algorithm.loss(network, batch=batch, config=config)  # type: ignore[arg-type]
+        with trained_heads.heads_of(network) as heads:
+            loss = algorithm.loss(network, batch=batch, config=config)  # type: ignore[arg-type]
     for name, tensor in batch.arrays().items() if new else ():
         rule(tensor._version == versions[name], f"loss(...) changes batch.{name} in place. Make a new tensor: a batch "
              "can be trained on again, and its observations are counted afterwards.")
@@ -330,7 +334,7 @@ def _check_loss(
         if new and loss.priorities is not None:
             rule(bool(((loss.priorities >= 0) & loss.priorities.isfinite()).all()),
                  f"Loss.priorities are numbers from 0 on, not {loss.priorities.tolist()} as for a batch of noise.")
-    return loss
+    return loss, heads
 
 
 def _check_weights(total: Tensor, known: set[int]) -> None:
