@@ -14,7 +14,7 @@ from workbench import rundir
 from workbench.algorithms import PolicyValueOutput
 from workbench.algorithms.own_code import own_network
 from workbench.config import RunConfig
-from workbench.errors import InvalidInput, NetworkFailed, NotLive, RunFailed, ShapeMismatch
+from workbench.errors import InvalidInput, NetworkFailed, NotLive, RunFailed, RunPaused, ShapeMismatch
 
 
 class Later(nn.Module):
@@ -107,6 +107,24 @@ def test_what_it_returns_in_another_shape_later_on_is_named_at_once(
                   **SMALL).wait(updates=1000, timeout_s=240, progress=False)
     run = wb.attach("reshaped")
     assert "restart" not in set(run.events["kind"]) and run.checkpoints[-1].meta["reason"] == "failed"
+
+
+class NoNumber(Later):
+    def forward(self, observation, previous_action, reward, start, state):
+        said = self.dense(observation.float())
+        value = said[..., -1] * (torch.nan if torch.is_grad_enabled() else 1)
+        return PolicyValueOutput(said[..., :-1], value), state
+
+
+def test_a_pause_by_losses_that_are_no_numbers_names_the_call_that_takes_a_mended_network(home: Path) -> None:
+    run = wb.launch("CartPole-v1", network=lambda spec: NoNumber(spec, "training"), launcher="inline", name="nan",
+                    **SMALL)
+    try:
+        with pytest.raises(RunPaused, match=r"not finite \(loss nan.*; or stop the run, mend the network, and resume .*"
+                           r"Or mend its code: wb\.attach\('nan'\)\.stop\(\), then wb\.resume\('nan', network=Your"):
+            run.wait(updates=1000, timeout_s=240, progress=False)
+    finally:
+        run.stop()
 
 
 class Net(nn.Module):

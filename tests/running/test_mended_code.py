@@ -23,7 +23,7 @@ from workbench.metrics.status import RunStatus
 from workbench.rundir import RunDirectory, lock, untried
 from workbench.running import checking, launch, taking_back, waiting
 from workbench.running.connection import Control
-from workbench.running.mending import going_on_mended
+from workbench.running.mending import going_on_mended, going_on_paused
 
 
 class Walk(Rewarding):
@@ -266,6 +266,19 @@ def test_waiting_for_a_run_whose_own_code_failed_says_how_it_goes_on(run: RunDir
               code={"environment": True, "network": True})
     with pytest.raises(RunFailed, match=said):
         wb.attach("walk").wait(progress=False)
+
+
+def test_a_run_that_paused_itself_goes_on_with_mended_code_where_that_can_be_at_fault(
+    run: RunDirectory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    reason = f"10 {rundir.NOT_FINITE} (loss nan, gradient norm nan)"
+    assert going_on_paused(run, reason) == ""
+    run.write(code={"environment": True, "network": True})
+    assert going_on_paused(run, reason) == (
+        " Or mend its code: wb.attach('walk').stop(), then wb.resume('walk', network=YourNetwork).")
+    assert going_on_paused(run, "the disk is full") == ""
+    monkeypatch.setattr(RunDirectory, "owner", property(lambda _: "alice's"))
+    assert going_on_paused(run, reason) == ""
 
 
 def test_a_run_that_goes_on_elsewhere_or_that_cannot_be_read_is_not_advised_here(

@@ -6,7 +6,7 @@ from contextlib import suppress
 
 from workbench import environments
 from workbench.errors import AlgorithmFailed, EnvironmentFailed, NetworkFailed, UnknownName, WorkbenchError
-from workbench.rundir import RunDirectory
+from workbench.rundir import NOT_FINITE, RunDirectory
 
 
 def goes_by_name(environment: str) -> bool:
@@ -53,6 +53,17 @@ def going_on_mended(directory: RunDirectory, error: WorkbenchError) -> str:
     with suppress(Exception):  # none may take the place of the run's own error
         if call := "" if directory.is_copy or directory.owner else _call(directory, error):
             return f"Mend it, and go on from the newest checkpoint: {call}."
+    return ""
+
+
+def going_on_paused(directory: RunDirectory, reason: str) -> str:
+    """How a run that paused for this reason goes on with a mended algorithm or network, as a sentence after a blank;
+    "" where neither can be at fault, or where it cannot go on here."""
+    with suppress(Exception):  # as above
+        if NOT_FINITE in reason and not (directory.is_copy or directory.owner):
+            calls = [call for kind in (AlgorithmFailed, NetworkFailed) if (call := _call(directory, kind("")))]
+            if calls:
+                return f" Or mend its code: wb.attach({directory.name!r}).stop(), then {' or '.join(calls)}."
     return ""
 
 

@@ -16,7 +16,7 @@ from workbench.metrics.status import RunStatus
 from workbench.metrics.status_facts import FACTS, exact
 from workbench.rundir import BY_HAND, ENDED, lock
 from workbench.running.connection import Control, resuming
-from workbench.running.mending import going_on_mended
+from workbench.running.mending import going_on_mended, going_on_paused
 from workbench.running.progress import ProgressBar, interactive, notify
 from workbench.tables import plain
 
@@ -108,7 +108,7 @@ def until(
             if why not in (None, BY_HAND) and targets.keys() != {"seconds"}:  # nobody may come to resume it
                 raise RunPaused(f"{status.name} paused itself at {FACTS['frames'].said(status)}, before "
                                 f"{_in_words(targets)}: {status.reason}. Then wb.attach({status.name!r}).resume() goes "
-                                "on.")
+                                f"on.{going_on_paused(control.directory, why)}")
             if not was_paused:
                 notify(f"{status.name} is paused, and the wait goes on{f': {status.reason}' if status.reason else ''}"
                        .rstrip(".") + (f". wb.attach({status.name!r}).resume() ends the pause." if why else "."))

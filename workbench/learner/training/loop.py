@@ -142,8 +142,9 @@ class TrainingLoop:
         self._log.event_of_all("error", f"update skipped, not finite: {reason} ({number} in a row)",
                                progress=self._state.progress)
         if number >= MAX_BAD_UPDATES:
-            own = is_own(trainer.algorithm)
-            mend = "; or stop the run, mend the loss, and resume the run with the mended class" if own else ""
+            own = ["the loss"] if is_own(trainer.algorithm) else []
+            own += ["the network"] if any(map(is_own, trainer.network.modules())) else []
+            mend = f"; or stop the run, mend {' or '.join(own)}, and resume the run with that" if own else ""
             self._state.pause(f"{number} {NOT_FINITE} ({reason}); lower learning_rate, bound "
                               "rewards or gradients (max_abs_reward, max_gradient_norm), or fork from an earlier "
                               f"checkpoint, if there is one{mend}")
