@@ -257,7 +257,7 @@ def test_code_that_the_run_has_already_is_not_called_mended(
 
 
 @pytest.mark.parametrize(("error", "said"), [
-    ("EnvironmentFailed", r"a traceback\nMend it, and .*: wb\.resume\('walk', environment=YourEnvironment\)\.$"),
+    ("EnvironmentFailed", r"a traceback\nMend it, and .*: wb\.resume\('walk', environment=Walk\)\.$"),
     ("AlgorithmFailed", "a traceback$"),
     ("NetworkFailed", r"a traceback\nMend it, and .*: wb\.resume\('walk', network=YourNetwork\)\.$"),
 ])

@@ -173,7 +173,7 @@ def test_a_run_whose_environment_failed_goes_on_in_the_mended_one(home: Path) ->
     finally:
         run.stop()
     (run.path / "code" / "environment.pkl").unlink()
-    again = r"Give it again: wb\.resume\('walk', environment=YourEnvironment, wrappers=\[Ends\]\)\.$"
+    again = r"Give it again: wb\.resume\('walk', environment=Corridor, wrappers=\[Ends\]\)\.$"
     with pytest.raises(InvalidInput, match=again):
         wb.resume("walk")
 
@@ -237,8 +237,8 @@ def test_an_environment_that_was_registered_in_another_kernel_is_registered_agai
 
 @pytest.mark.parametrize(("environment", "wrappers", "again"), [
     ("CartPole-v1", "Doubled", "wrappers=[Doubled]"), ("doors:Doors-v0", "", "wrappers=[]"),
-    ("football/academy", "Doubled", "wrappers=[Doubled]"), ("Corridor", "", "environment=YourEnvironment"),
-    ("Corridor", "Doubled", "environment=YourEnvironment, wrappers=[Doubled]"),
+    ("football/academy", "Doubled", "wrappers=[Doubled]"), ("Corridor", "", "environment=Corridor"),
+    ("Corridor", "Doubled", "environment=Corridor, wrappers=[Doubled]"), ("lambda", "", "environment=YourEnvironment"),
 ])
 def test_an_environment_is_given_again_as_it_was(
     home: Path, monkeypatch: pytest.MonkeyPatch, environment: str, wrappers: str, again: str

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from contextlib import suppress
+from keyword import iskeyword
 
 from workbench import environments
 from workbench.errors import AlgorithmFailed, EnvironmentFailed, NetworkFailed, UnknownName, WorkbenchError
@@ -42,8 +43,11 @@ def resuming_in_mended(directory: RunDirectory) -> str:
     """The call by which a run gets its environment again, as code: where that goes by name, its wrappers alone."""
     config = directory.config()
     wrappers = f"wrappers=[{config.wrappers}]" if config.wrappers or ":" in config.environment else ""
-    environment = "" if wrappers and goes_by_name(config.environment) else "environment=YourEnvironment"
-    first = f"{registering(config.environment)}, then " if is_registered(directory) else ""
+    registered = is_registered(directory)
+    called = config.environment.isidentifier() and not iskeyword(config.environment) and not registered
+    mended = config.environment if called else "YourEnvironment"  # which a registered one may be called
+    environment = "" if wrappers and goes_by_name(config.environment) else f"environment={mended}"
+    first = f"{registering(config.environment)}, then " if registered else ""
     return f"{first}wb.resume({directory.name!r}, {', '.join(filter(None, (environment, wrappers)))})"
 
 
