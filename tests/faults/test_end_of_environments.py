@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import subprocess
+import sys
 import time
 from pathlib import Path
 from typing import Any
@@ -91,3 +92,21 @@ def test_a_step_is_not_broken_off(monkeypatch: pytest.MonkeyPatch) -> None:
     end = ending.Ending()
     (group,) = end.guarded([Group()])  # type: ignore[list-item]
     assert group.step(None) == "result" and done == ["stepped", "closed", "exit 0"]  # type: ignore[arg-type,comparison-overlap]
+
+
+PRINTS = """
+import os, sys
+from workbench.policies.player import answer
+
+def play():
+    print("an environment")
+    os.system("echo its program")
+    return {"mean": 1.0}
+
+sys.exit(answer("{}", play))
+"""
+
+
+def test_what_an_environment_prints_is_no_part_of_the_answer() -> None:
+    done = subprocess.run([sys.executable, "-c", PRINTS], capture_output=True, text=True, check=True)
+    assert done.stdout == '{"mean": 1.0}\n' and "its program" in done.stderr

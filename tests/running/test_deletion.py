@@ -23,7 +23,7 @@ from workbench.errors import (
     EnvironmentFailed,
     InvalidInput,
     NetworkFailed,
-    RunAlive,
+    RunAlive, RunFailed,
     RunNotFound,
     StorageFailed,
     WorkbenchError,
@@ -50,7 +50,8 @@ def test_a_deleted_run_is_in_the_trash_whole_and_can_be_moved_back(home: Path) -
 
 
 @pytest.mark.parametrize(("error", "kept"), [
-    (InvalidInput, False), (AlgorithmFailed, False), (NetworkFailed, False), (EnvironmentFailed, True)])
+    (InvalidInput, False), (AlgorithmFailed, False), (NetworkFailed, False), (EnvironmentFailed, False),
+    (RunFailed, True)])
 def test_a_run_that_was_refused_before_it_trained_is_in_the_trash(
     home: Path, error: type[WorkbenchError], kept: bool
 ) -> None:

@@ -115,7 +115,7 @@ def test_a_full_disk_half_way_leaves_the_code_and_says_what_to_do(
     before, write = contents(run), untried.write_atomically
 
     def full(path: Path, data: bytes) -> None:
-        if path.parent == run.untried:
+        if path.parent == run.before_mending.parent:
             raise OSError(errno.ENOSPC, "No space left on device")
         write(path, data)
 
@@ -133,7 +133,7 @@ def test_a_killed_call_loses_no_code_and_the_next_one_says_that_it_is_there_agai
     in_place_of_a_start(monkeypatch, lambda _: None)
     monkeypatch.setattr(launch, "taken_back_if_it_fails", lambda _: nullcontext())
     wb.resume("walk", environment=mended(), actors=7)
-    assert run.config().actors == 7 != run.tried_config().actors and loaded(run) != before["environment.pkl"]
+    assert run.config().actors == 7 != untried.tried_config(run).actors and loaded(run) != before["environment.pkl"]
     wb.resume("walk")
     assert "walk was mended before by code that never trained: that was taken back, with" in capsys.readouterr().out
     assert loaded(run) == before["environment.pkl"] and run.config().actors != 7

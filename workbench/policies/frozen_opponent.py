@@ -13,7 +13,7 @@ from pathlib import Path
 from workbench import checkpoints
 from workbench.checkpoints import Checkpoint
 from workbench.errors import InvalidInput
-from workbench.rundir import RunDirectory, around, sealed, write_atomically
+from workbench.rundir import RunDirectory, around, sealed, untried, write_atomically
 
 
 def kept(run: RunDirectory, path: str) -> Checkpoint:
@@ -28,7 +28,7 @@ def kept(run: RunDirectory, path: str) -> Checkpoint:
     for name in ("network.pkl", "algorithm.pkl"):
         if name in code:
             write_atomically(own.code / name, code[name])
-    config = theirs.for_its_class(given.config) if theirs.record.exists() else given.config
+    config = untried.for_its_class(theirs, given.config) if theirs.record.exists() else given.config
     record = json.dumps({"config": config.to_json()})  # says that the code beside it is this user's
     write_atomically(own.record, record.encode())
     played = {"model", *(["algorithm"] if "algorithm.pkl" in code else [])}

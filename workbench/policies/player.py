@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
@@ -26,7 +27,7 @@ from workbench.environments.contract import Show, VectorEnvironment
 from workbench.errors import CheckpointCorrupt, NetworkFailed, ShapeMismatch, WorkbenchError, record_of
 from workbench.networks.arrays import to_tensors
 from workbench.policies import frozen_opponent, roles
-from workbench.rundir import around, code_beside, sealed
+from workbench.rundir import around, code_beside, sealed, untried
 from workbench.trajectory import Array, Flags, StepBatch
 
 
@@ -138,7 +139,7 @@ def load_policy(checkpoint: Checkpoint) -> LoadedPolicy:
     AlgorithmFailed."""
     run, config, spec = around(checkpoint.path), checkpoint.config, checkpoint.spec
     if run.record.exists():
-        config = run.for_its_class(config)
+        config = untried.for_its_class(run, config)
     factory = _typed(checkpoint, "network")
     own = _typed(checkpoint, "algorithm")
     algorithm = algorithms.build(config, spec=spec, own=own)
@@ -208,11 +209,16 @@ def _typed(checkpoint: Checkpoint, kind: str) -> Any:
 
 
 def answer(request: str, play: Callable[..., dict[str, Any]]) -> int:
-    """Print what `play` returns for `request` (its arguments as JSON), or its error, as one line. The exit code."""
+    """Print what `play` returns for `request` (its arguments as JSON), or its error, as one line. The exit code.
+
+    What environments and their programs print meanwhile goes to standard error.
+    """
     torch.set_num_threads(1)
-    try:
-        print(json.dumps(play(**json.loads(request))), flush=True)
-        return 0
-    except WorkbenchError as error:
-        print(json.dumps({"error": record_of(error)}), flush=True)
-        return 2
+    with os.fdopen(os.dup(1), "w") as answers:
+        os.dup2(2, 1)
+        try:
+            print(json.dumps(play(**json.loads(request))), file=answers)
+            return 0
+        except WorkbenchError as error:
+            print(json.dumps({"error": record_of(error)}), file=answers)
+            return 2

@@ -306,25 +306,9 @@ class RunDirectory(RecordFolder):
                               f"not known here: {error}") from None
 
     @property
-    def untried(self) -> Path:
-        """The folder of mended code that has not trained; see `rundir.untried`."""
-        return self.code / ".untried"
-
-    @property
     def before_mending(self) -> Path:
-        """What the run was before it got that code; without it there is none."""
-        return self.untried / "before.json"
-
-    def tried_config(self) -> RunConfig:
-        """The configuration for the code that has trained: that of before, where a mended code has not."""
-        with suppress(FileNotFoundError, KeyError, TypeError):
-            return RunConfig.from_json(read_record(self.before_mending)["record"]["config"])
-        return self.config()
-
-    def for_its_class(self, config: RunConfig) -> RunConfig:
-        """A checkpoint's configuration, for the run's present class of its own algorithm, which may be a mended one."""
-        now = self.tried_config().own_algorithm if config.own_algorithm else {}
-        return config if now == config.own_algorithm or not now else config.with_own(now)
+        """What the run was before it got mended code that has not trained, beside that; see `rundir.untried`."""
+        return self.code / ".untried" / "before.json"
 
     def parent(self) -> Parent | None:
         """The checkpoint from which the run started; None: it started from nothing."""

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from workbench import checkpoints
+from workbench.config import RunConfig
 from workbench.errors import StorageFailed
 from workbench.rundir import RunDirectory, checked_record
 from workbench.rundir.files import check_unlinked, content, make_private, read_record, write_atomically, write_record
@@ -37,6 +38,19 @@ def is_there(run: RunDirectory) -> bool:
     return run.before_mending.exists()
 
 
+def tried_config(run: RunDirectory) -> RunConfig:
+    """The run's configuration for the code that has trained: that of before, where a mended code has not."""
+    with suppress(FileNotFoundError, KeyError, TypeError):
+        return RunConfig.from_json(read_record(run.before_mending)["record"]["config"])
+    return run.config()
+
+
+def for_its_class(run: RunDirectory, config: RunConfig) -> RunConfig:
+    """A checkpoint's configuration, for the present class of its run's own algorithm, which may be a mended one."""
+    now = tried_config(run).own_algorithm if config.own_algorithm else {}
+    return config if now == config.own_algorithm or not now else config.with_own(now)
+
+
 def is_new(run: RunDirectory, name: str, code: bytes) -> bool:
     """Whether the run has no file of that name with this code."""
     with suppress(OSError):
@@ -46,7 +60,7 @@ def is_new(run: RunDirectory, name: str, code: bytes) -> bool:
 
 def is_untried(run: RunDirectory, name: str) -> bool:
     """Whether that file of the run's code is a mended one, which has not trained."""
-    return is_there(run) and (run.untried / name).exists()
+    return is_there(run) and (_folder(run) / name).exists()
 
 
 def places(run: RunDirectory, name: str) -> tuple[Path, ...]:
@@ -54,12 +68,12 @@ def places(run: RunDirectory, name: str) -> tuple[Path, ...]:
 
     A file moves in this order alone, so that who looks in it misses none.
     """
-    return (*([run.untried / name] if is_there(run) else []), _tried(run) / name, run.code / name)
+    return (*([_folder(run) / name] if is_there(run) else []), _tried(run) / name, run.code / name)
 
 
 def loaded(run: RunDirectory) -> dict[str, Path]:
     """The files of the code that the run's processes load, by name."""
-    folders = (run.code, _tried(run), *([run.untried] if is_there(run) else []))
+    folders = (run.code, _tried(run), *([_folder(run)] if is_there(run) else []))
     return {file.name: file for folder in folders for file in files_in(folder)}
 
 
@@ -68,10 +82,10 @@ def begin(run: RunDirectory, mended: Mapping[str, bytes], status: Mapping[str, A
     record = run.read()
     try:
         _finish(run)
-        shutil.rmtree(run.untried, ignore_errors=True)  # of a process that was killed here
-        make_private(run.untried)
+        shutil.rmtree(_folder(run), ignore_errors=True)  # of a process that was killed here
+        make_private(_folder(run))
         for name, code in mended.items():
-            write_atomically(run.untried / name, code)
+            write_atomically(_folder(run) / name, code)
         write_record(run.before_mending, {
             "updates": _updates(run), "status": status and {**status, "actors": []},
             "record": {name: record.get(name, value) for name, value in _OF_RECORD.items()}})
@@ -85,7 +99,7 @@ def adopt(run: RunDirectory) -> None:
     """The mended code has trained: it is the run's from now on. Raises OSError; it can be called again then."""
     with suppress(FileNotFoundError):  # another process is faster
         if is_there(run):
-            os.rename(run.untried, _tried(run))
+            os.rename(_folder(run), _tried(run))
     _finish(run)
 
 
@@ -126,7 +140,11 @@ def drop(run: RunDirectory) -> None:
     except OSError as error:
         raise StorageFailed(
             f"cannot remove {run.before_mending}: {error.strerror}. Make its folder writable.") from None
-    shutil.rmtree(run.untried, ignore_errors=True)
+    shutil.rmtree(_folder(run), ignore_errors=True)
+
+
+def _folder(run: RunDirectory) -> Path:
+    return run.before_mending.parent
 
 
 def _tried(run: RunDirectory) -> Path:

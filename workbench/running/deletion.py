@@ -15,7 +15,15 @@ from pathlib import Path
 
 from workbench import checkpoints, rundir
 from workbench.copies import place_of_copy
-from workbench.errors import AlgorithmFailed, InvalidInput, NetworkFailed, RunAlive, StorageFailed, WorkbenchError
+from workbench.errors import (
+    AlgorithmFailed,
+    EnvironmentFailed,
+    InvalidInput,
+    NetworkFailed,
+    RunAlive,
+    StorageFailed,
+    WorkbenchError,
+)
 from workbench.rundir import ENDED, RunDirectory, lock
 from workbench.rundir.files import make_private
 from workbench.running import waiting
@@ -54,7 +62,7 @@ def trashed_if_refused(directory: RunDirectory) -> Iterator[None]:
     """
     try:
         yield
-    except (InvalidInput, AlgorithmFailed, NetworkFailed) as error:
+    except (InvalidInput, AlgorithmFailed, EnvironmentFailed, NetworkFailed) as error:
         with suppress(WorkbenchError):  # then it stays, as a failed run
             waiting.until_ended(Control(directory), END_S)
             own = [one for one in checkpoints.every(directory.checkpoints) if "fork" not in one.meta]

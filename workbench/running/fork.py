@@ -22,7 +22,7 @@ from workbench.errors import InvalidInput, RunExists, RunNotAlive, UnknownName, 
 from workbench.metrics.collapse import EPISODES
 from workbench.metrics.status_facts import exact
 from workbench.replay import demonstration_file
-from workbench.rundir import RunDirectory, sealed
+from workbench.rundir import RunDirectory, sealed, untried
 from workbench.running import waiting
 from workbench.running.checking import Factory, check_has_code, mended_code, moved_to, with_algorithm, with_opponent
 from workbench.running.choosing import chosen_checkpoint, newest_checkpoint, run_and_checkpoint
@@ -46,7 +46,7 @@ def forked(
 ) -> RunDirectory:
     """The directory of a fork that is not started; `state` as in `new_record`. Raises the errors of `Run.fork`."""
     changes = with_opponent(changes)
-    now, mended = run.directory.tried_config(), dict[str, bytes]()
+    now, mended = untried.tried_config(run.directory), dict[str, bytes]()
     class_of_own = algorithm if isinstance(algorithm, type) else None
     maker, factory = (None if isinstance(one, str) else one for one in (network, environment))
     words = {"algorithm": algorithm, "network": network, "environment": environment}
@@ -61,7 +61,7 @@ def forked(
     replay = Setting("replay", bool, False, "").check(replay)
     source = _source(run, checkpoint, now, replay=replay, changes=changes)
     before = (source.config.with_own(now.own_algorithm, changes) if class_of_own is not None
-              else run.directory.for_its_class(source.config))
+              else untried.for_its_class(run.directory, source.config))
     changed = config_of_fork(before, changes, frames=source.frames, replay=replay)
     config = moved_to(_with_own_opponent(changed, before, run.directory), launcher, address)
     check_has_code(run.directory, config, but=mended, forks=True)

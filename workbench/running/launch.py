@@ -103,9 +103,10 @@ def launch(
 
     Raises:
         InvalidInput: UnknownName, OutOfBounds and so on; nothing was started, or its run is in the trash.
-        AlgorithmFailed, NetworkFailed: code of yours raised or broke a rule; its run, if untrained, is in the trash.
+        AlgorithmFailed, EnvironmentFailed, NetworkFailed: code of yours raised or broke a rule; its run, if untrained,
+            is in the trash.
         RunExists, HomeNotWritable, MissingPackage: nothing was started.
-        EnvironmentFailed, RunFailed: the run failed while it started; the message has the traceback.
+        RunFailed: the run failed while it started; the message has the traceback.
         WaitTimeout: the run does not train after `ready_timeout_s`; it goes on. Only a supervisor that has not even
             begun, such as one without a node of a cluster, is stopped, after 180 s or `ready_timeout_s`, if longer.
     """
