@@ -206,6 +206,8 @@ def test_a_checkpoint_of_another_network_is_refused_in_words(tmp_path):
             checkpointing.restore(written, trainer_of(another), generator, config=another)
     with pytest.raises(ShapeMismatch, match=r"this run's network: [\w.]+ is .* here. Start from another"):
         checkpointing.restore(written, trainer_of(another), generator)
+    with pytest.raises(ShapeMismatch, match=r" here\. The run is as it was, .* new run.*: wb\.launch\(.* network=Your"):
+        checkpointing.restore(written, trainer_of(another), generator, mended_network=True)
 
 
 def test_a_checkpoint_of_another_environment_that_does_not_fit_is_said_to_be_of_other_spaces(tmp_path):

@@ -132,7 +132,7 @@ def _mended_network(directory: RunDirectory, network: Factory) -> dict[str, byte
     if not directory.read().get("code", {}).get("network"):
         raise InvalidInput(f"network={label}: this run learns with {config.network or 'the network of its algorithm'}, "
                            "no class or function of yours that a mended one could replace. Begin a new run: "
-                           f"wb.launch(..., network=YourNetwork, checkpoint={directory.name!r}) takes its weights, if "
+                           f"wb.launch(..., network=YourNetwork, checkpoint={directory.name!r}) takes the weights, if "
                            "all of them fit.")
     _, package = _maker(config.environment, Wrapped(None, ()))
     say_what_was_edited(network)

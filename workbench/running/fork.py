@@ -178,7 +178,7 @@ def config_of_fork(before: RunConfig, changes: dict[str, Any], *, frames: int, r
         what = f"{name} cannot change from {before.value(name)!r} to {changes[name]!r} in a fork"
         if name in WEIGHT_FIELDS:
             raise InvalidInput(f"{what}: the weights would not fit, or mean something else. Start a new run; "
-                               "wb.launch(..., checkpoint=...) takes the weights alone where they fit.")
+                               "wb.launch(..., checkpoint=...) takes the weights alone, if all of them fit.")
         if settings[name].initial:
             raise InvalidInput(f"{what}: its checkpoint holds what has become of it. Start a new run; "
                                "wb.launch(..., checkpoint=...) takes the weights alone.")

@@ -53,10 +53,11 @@ def groups_of(trainer: Trainer, generator: torch.Generator) -> dict[str, dict[st
 
 def restore(
     checkpoint: Checkpoint, trainer: Trainer, generator: torch.Generator, *, weights_only: bool = False,
-    optimizer: bool = True, config: RunConfig | None = None,
+    optimizer: bool = True, config: RunConfig | None = None, mended_network: bool = False,
 ) -> list[str]:
     """Restore a checkpoint's arrays; with `weights_only` the network's alone, and without `optimizer` all but its.
-    Raises CheckpointCorrupt, ShapeMismatch where it is of another kind of run (`config`: this one's, to say in what),
+    Raises CheckpointCorrupt, ShapeMismatch where it is of another kind of run (`config`: this one's, to say in what;
+    `mended_network`: whether its network took the place of another one, which it has again once this one is refused),
     and AlgorithmFailed where a user's class cannot load what an earlier one kept.
 
     Returns whose random numbers cannot go on, of "acting" (`generator`) and "training": the states of a CPU's and a
@@ -91,8 +92,10 @@ def restore(
         why = "; ".join(word for word in (misfit, differs) if word) or error
         what, needed = ("network", "network and algorithm") if misfit else (
             "optimizer", "algorithm, network and optimizer")
-        raise ShapeMismatch(f"{checkpoint.path} does not fit this run's {what}: {why}. Start from another checkpoint, "
-                            f"or with the {needed} that it was written with.") from None
+        remedy = ("The run is as it was, with the network that it had. One of other weights begins a new run, without "
+                  "any of these: wb.launch(..., network=YourNetwork)." if misfit and mended_network else
+                  f"Start from another checkpoint, or with the {needed} that it was written with.")
+        raise ShapeMismatch(f"{checkpoint.path} does not fit this run's {what}: {why}. {remedy}") from None
     return anew
 
 

@@ -18,7 +18,7 @@ from workbench.learner.training.exact_resume import schedule_of
 from workbench.learner.training.trainer import Trainer
 from workbench.metrics import MetricsReader
 from workbench.replay.experience import Experience
-from workbench.rundir import RunDirectory
+from workbench.rundir import RunDirectory, code_before
 
 
 class Source(NamedTuple):
@@ -109,7 +109,8 @@ class Restoring:
         """Restore the checkpoint: its counters, and whose random numbers begin anew."""
         counters = AT_THE_START if weights_only else Counters.of(checkpoint)
         anew = checkpointing.restore(checkpoint, self._trainer, self._generator, weights_only=weights_only,
-                                     optimizer=self._same_optimizer(checkpoint), config=self._state.config)
+                                     optimizer=self._same_optimizer(checkpoint), config=self._state.config,
+                                     mended_network=code_before.is_replaced(self._run, "network.pkl"))
         self._source = Source(str(checkpoint.path), weights_only)
         self._trainer.updates = counters.updates
         return counters, anew
