@@ -117,7 +117,8 @@ def check_state(state: Any, batch: int, source: str) -> None:
 
 def misshapen(field: str, value: Any, shape: tuple[int, ...]) -> NetworkFailed:
     """The error for a field of an output that must be of that shape."""
-    remedy = " An axis of 1 stays: name the one that squeeze(...) is to remove." if 1 in shape else ""
+    squeezed = isinstance(value, Tensor) and value.ndim < len(shape) and 1 in shape
+    remedy = " An axis of 1 stays: name the one that squeeze(...) is to remove." if squeezed else ""
     return NetworkFailed(f"{field} is {said_of(value)}, but it must be a float32 tensor of shape {shape}, "
                          f"({', '.join(AXES[field])}).{remedy}")
 
