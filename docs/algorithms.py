@@ -256,8 +256,9 @@ drops nothing and `nn.BatchNorm1d` takes its running statistics: what is trained
 The output is a `PolicyValueOutput(policy_logits, value)` of `workbench.algorithms`, in float32: [T, B, N] with
 N = `spec.actions.parameters`, and [T, B]. For R2D2 it is a `QValueOutput(q_values)`. `spec` has `stacked_shape`,
 `observation_dtype`, `num_actions`, `actions` and `frame_stack`, and in `seen` the `name`, `shape` and `dtype` of each
-part. A run tries its network on a few steps before it trains, and says what is wrong;
-`wb.check_algorithm(..., network=wide)` does so without a run.
+part. A run tries its network on a few steps, and on one step and one row, before it trains, and says what is wrong;
+`wb.check_algorithm(..., network=wide)` does so without a run. While it learns, each call's shapes are compared with
+these: another one ends the run with a last checkpoint, and `wb.resume(run, network=Mended)` goes on.
 
 A network of your own for SAC returns a `PolicyCriticsOutput` (policy, value, features) and has a method
 `q_values(features, actions, *, frozen=False)` for twin critics: [2, T, B], or [2, T, B, A] without actions where they
