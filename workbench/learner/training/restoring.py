@@ -18,7 +18,7 @@ from workbench.learner.training.exact_resume import schedule_of
 from workbench.learner.training.trainer import Trainer
 from workbench.metrics import MetricsReader
 from workbench.replay.experience import Experience
-from workbench.rundir import RunDirectory, code_before
+from workbench.rundir import RunDirectory, untried
 
 
 class Source(NamedTuple):
@@ -110,7 +110,7 @@ class Restoring:
         counters = AT_THE_START if weights_only else Counters.of(checkpoint)
         anew = checkpointing.restore(checkpoint, self._trainer, self._generator, weights_only=weights_only,
                                      optimizer=self._same_optimizer(checkpoint), config=self._state.config,
-                                     mended_network=code_before.is_replaced(self._run, "network.pkl"))
+                                     mended_network=untried.is_untried(self._run, "network.pkl"))
         self._source = Source(str(checkpoint.path), weights_only)
         self._trainer.updates = counters.updates
         return counters, anew
