@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import workbench as wb
 from workbench.config import DEFAULT, RunConfig
 from workbench.environments.presets import preset_of, with_preset
-from workbench.running.checking import with_opponent
+from workbench.running.starts.checking import with_opponent
 
 if TYPE_CHECKING:
     import pandas as pd

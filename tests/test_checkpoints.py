@@ -28,7 +28,7 @@ from workbench import checkpoints
 from workbench.checkpoints import Checkpoint
 from workbench.checkpoints.checkpoint import digest
 from workbench.errors import CheckpointCorrupt, InvalidInput, StorageFailed, UnknownName
-from workbench.running.checkpoint_list import Checkpoints
+from workbench.running.reading.checkpoint_list import Checkpoints
 
 
 def test_what_was_written_is_loaded_bit_by_bit(tmp_path: Path) -> None:

@@ -107,7 +107,7 @@ PROCESSES_WITHOUT_AN_ACCELERATOR = [
     "workbench",
     "workbench.actor.main",
     "workbench.supervisor.main",
-    "workbench.running.launch, workbench.playing.episodes, workbench.running.listing",
+    "workbench.running.launch, workbench.playing.episodes, workbench.running.reading.listing",
     "workbench.cli.commands",
     "workbench.widgets.panel.panel",
 ]

@@ -37,8 +37,8 @@ if TYPE_CHECKING:
     from workbench.policies.check_algorithm import check_algorithm
     from workbench.running.handle import Run, attach
     from workbench.running.launch import launch, resume
-    from workbench.running.listing import runs
     from workbench.running.machine_info import Machine, machine
+    from workbench.running.reading.listing import runs
     from workbench.sweeping.sweep import attach_sweep, sweep, sweeps
     from workbench.sweeping.sweep_handle import Sweep
     from workbench.sweeping.sweep_status import SweepStatus
@@ -118,7 +118,7 @@ _HOMES = {  # of each public name, its module
         ("workbench.policies.check_algorithm", ("check_algorithm",)),
         ("workbench.running.handle", ("Run", "attach")),
         ("workbench.running.launch", ("launch", "resume")),
-        ("workbench.running.listing", ("runs",)),
+        ("workbench.running.reading.listing", ("runs",)),
         ("workbench.running.machine_info", ("Machine", "machine")),
         ("workbench.sweeping.sweep_handle", ("Sweep",)),
         ("workbench.sweeping.sweep_status", ("SweepStatus",)),

@@ -25,7 +25,7 @@ from workbench.environment_spec import ACTION_WORDS, ActionSpec, EnvironmentSpec
 from workbench.errors import AlgorithmFailed, InvalidInput, UnknownName
 from workbench.playing.worker import onnx_export
 from workbench.policies import check_algorithm
-from workbench.running.checking import checked_config
+from workbench.running.starts.checking import checked_config
 
 SPECS = {
     "vectors": EnvironmentSpec("vectors", (3,), "float32", 4),

@@ -20,7 +20,7 @@ from workbench.metrics import MetricsReader, MetricsWriter, Progress
 from workbench.metrics.schema import _TABLES
 from workbench.metrics.status import RunStatus
 from workbench.rundir import RunDirectory, files, sealed
-from workbench.running.changes import changes
+from workbench.running.reading.changes import changes
 from workbench.sweeping import sweep_folder
 from workbench.widgets.panel import facts, snapshot
 

@@ -29,7 +29,7 @@ from workbench.launchers import colab
 from workbench.playing.rollout import Rollout, load
 from workbench.playing.store import RolloutWriter
 from workbench.rundir import RunDirectory, sealed, untried
-from workbench.running.checking import checked_config
+from workbench.running.starts.checking import checked_config
 from workbench.sweeping import study, sweep_folder
 
 PACKAGE = Path(workbench.__file__).parent

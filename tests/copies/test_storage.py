@@ -44,7 +44,7 @@ from workbench.errors import (
 from workbench.launchers.colab import ColabLauncher
 from workbench.metrics import MetricsReader, MetricsWriter, Progress
 from workbench.rundir import RunDirectory, lock
-from workbench.running import starting
+from workbench.running.starts import starting
 from workbench.supervisor import storing
 from workbench.supervisor.storing import StoredCopy
 

@@ -13,7 +13,7 @@ from workbench.environments import check_name, make_configured
 from workbench.environments.families import family_of
 from workbench.environments.presets import PRESETS, preset_of, presets_of, with_preset
 from workbench.errors import InvalidInput, MissingPackage, UnknownName
-from workbench.running.checking import checked_config
+from workbench.running.starts.checking import checked_config
 from workbench.testing import CountingEnv
 
 

@@ -67,7 +67,7 @@ def _load() -> None:
     for name in wb.__all__:
         with suppress(ImportError, wb.WorkbenchError):
             getattr(wb, name)
-    for name in ("running.fork", "playing.rollout", "playing.worker_process", "sweeping.study"):
+    for name in ("running.starts.fork", "playing.rollout", "playing.worker_process", "sweeping.study"):
         importlib.import_module(f"workbench.{name}")
     with suppress(ImportError):
         importlib.import_module("optuna.storages")

@@ -16,7 +16,7 @@ from workbench import launchers, rundir
 from workbench.config import RunConfig
 from workbench.errors import EnvironmentFailed, InvalidInput
 from workbench.rundir import lock
-from workbench.running.starting import new_record
+from workbench.running.starts.starting import new_record
 from workbench.supervisor.hosts.host import Resources
 
 START_S = 240.0

@@ -180,7 +180,7 @@ def test_the_run_outlives_whoever_launched_it(cluster: Any, run: wb.Run) -> None
 
 @pytest.mark.full
 def test_a_launch_without_room_says_so_and_takes_its_wish_back(cluster: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("workbench.running.starting._SUPERVISOR_S", 0.0)
+    monkeypatch.setattr("workbench.running.starts.starting._SUPERVISOR_S", 0.0)
     fields = {**FIELDS, "learner_cpus": 64.0, "ready_timeout_s": 8.0}
     with pytest.raises(WaitTimeout, match="Ray has no node with 64 CPUs to spare yet"):
         wb.launch("testing/counting-v0", name="large", address=cluster.address, **fields)

@@ -21,7 +21,7 @@ from workbench.policies.player import LoadedPolicy, load_policy
 from workbench.replay import batch_source, demonstration_file
 from workbench.replay.demonstrations import Demonstrations, DemonstrationStream
 from workbench.replay.unroll_fields import UnrollLayout
-from workbench.running import demonstrating
+from workbench.running.starts import demonstrating
 
 T = 7
 CASES: dict[str, tuple[Any, dict[str, Any]]] = {

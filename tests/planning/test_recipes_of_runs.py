@@ -17,8 +17,8 @@ from workbench.config import RunConfig
 from workbench.errors import InvalidInput, OutOfBounds, RunNotFound, UnknownName
 from workbench.planning.recipes import KINDS
 from workbench.rundir import RunDirectory, lock
-from workbench.running.checking import checked_config
-from workbench.running.starting import new_record
+from workbench.running.starts.checking import checked_config
+from workbench.running.starts.starting import new_record
 
 pytestmark = pytest.mark.usefixtures("home")
 

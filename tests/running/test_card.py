@@ -19,8 +19,8 @@ from workbench.config import RunConfig
 from workbench.errors import InvalidInput, StorageFailed
 from workbench.metrics import MetricsWriter, Progress
 from workbench.playing.evaluating import evaluation_log
-from workbench.running import checking
 from workbench.running.card import curve as card_curve
+from workbench.running.starts import checking
 
 
 def curve_of(text: str) -> ElementTree.Element:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from workbench.running.changes import Change, changes, last
+from workbench.running.reading.changes import Change, changes, last
 
 
 def tune(number: int, *, undoes: int | None = None, **values: tuple[Any, Any]) -> dict[str, Any]:

@@ -31,8 +31,8 @@ from workbench.metrics import MetricsWriter
 from workbench.metrics.status import RunStatus
 from workbench.metrics.status_facts import FACTS
 from workbench.rundir import lock
-from workbench.running.checkpoint_list import Checkpoints
 from workbench.running.connection import stored_status
+from workbench.running.reading.checkpoint_list import Checkpoints
 from workbench.tables import counted
 
 

@@ -31,7 +31,7 @@ from workbench.errors import (
 )
 from workbench.rundir import RunDirectory, lock
 from workbench.running import deletion, launch
-from workbench.running.starting import started
+from workbench.running.starts.starting import started
 
 
 def files(folder: Path) -> dict[str, bytes]:

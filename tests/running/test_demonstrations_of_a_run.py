@@ -23,7 +23,7 @@ from workbench.copies import restored_run, run_copy
 from workbench.errors import InvalidInput, OutOfBounds, StorageFailed, UnknownName
 from workbench.playing.rollout import Rollout
 from workbench.replay import demonstration_file
-from workbench.running import demonstrating
+from workbench.running.starts import demonstrating
 
 BC = {**SMALL, "algorithm": "bc", "burn_in": 3, "progress": False}
 CONFIG = RunConfig.build("testing/catch-v0", algorithm="bc")

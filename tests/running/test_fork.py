@@ -21,7 +21,7 @@ from workbench.checkpoints import Checkpoint
 from workbench.config import RunConfig
 from workbench.errors import CheckpointCorrupt, InvalidInput, OutOfBounds, RunExists, UnknownName
 from workbench.rundir import sealed, untried
-from workbench.running.fork import _own, _stem, config_of_fork
+from workbench.running.starts.fork import _own, _stem, config_of_fork
 from workbench.testing import CountingEnv
 
 

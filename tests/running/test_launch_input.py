@@ -33,7 +33,7 @@ from workbench.errors import (
     UnknownName,
     WrongType,
 )
-from workbench.running.starting import Awaited
+from workbench.running.starts.starting import Awaited
 
 
 @pytest.mark.parametrize(

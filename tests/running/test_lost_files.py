@@ -19,8 +19,8 @@ from workbench.environments.adapters.code_by_value import load_factory
 from workbench.errors import InvalidInput, RunNotAlive, RunNotFound, StorageFailed, WorkbenchError
 from workbench.metrics import MetricsWriter
 from workbench.rundir import RunDirectory, sealed
-from workbench.running.checking import check_has_code
 from workbench.running.handle import Run
+from workbench.running.starts.checking import check_has_code
 
 
 @pytest.fixture

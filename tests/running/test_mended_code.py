@@ -21,9 +21,10 @@ from workbench.errors import EnvironmentFailed, RunExists, RunFailed, StorageFai
 from workbench.metrics import MetricsReader, MetricsWriter
 from workbench.metrics.status import RunStatus
 from workbench.rundir import RunDirectory, lock, untried
-from workbench.running import checking, launch, taking_back, waiting
+from workbench.running import launch, waiting
 from workbench.running.connection import Control
 from workbench.running.mending import going_on_mended, going_on_paused
+from workbench.running.starts import checking, taking_back
 
 
 class Walk(Rewarding):

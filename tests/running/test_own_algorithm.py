@@ -19,8 +19,8 @@ from workbench.config.own_algorithm import ARGUMENTS, check_described, config_cl
 from workbench.errors import AlgorithmFailed, InvalidInput, NotLive, OutOfBounds, RunFailed, UnknownName, WrongType
 from workbench.playing.evaluating import evaluation_log
 from workbench.rundir import RunDirectory
-from workbench.running.checking import checked_config, mended_code, with_algorithm
-from workbench.running.starting import check_name, stem_for
+from workbench.running.starts.checking import checked_config, mended_code, with_algorithm
+from workbench.running.starts.starting import check_name, stem_for
 from workbench.widgets.panel import dashboard
 
 TAKEN = settings(RunConfig)

@@ -14,7 +14,7 @@ import workbench as wb
 from tests.conftest import SMALL, eventually, write_files
 from workbench.errors import AccessDenied
 from workbench.policies.player import load_policy
-from workbench.running import checking
+from workbench.running.starts import checking
 
 START_S = 240.0
 

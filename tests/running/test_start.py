@@ -38,10 +38,11 @@ from workbench.launchers import Launched
 from workbench.metrics import MetricsWriter
 from workbench.metrics.status import RunStatus
 from workbench.rundir import lock
-from workbench.running import starting, waiting
+from workbench.running import waiting
 from workbench.running.connection import Control
 from workbench.running.launch import begun_again
-from workbench.running.starting import Awaited, created, started, stem_of
+from workbench.running.starts import starting
+from workbench.running.starts.starting import Awaited, created, started, stem_of
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ from workbench.config import RunConfig
 from workbench.config.settings import GROUPS
 from workbench.metrics.status import ActorStatus, LearnerPhase, LearnerStatus, RunStatus
 from workbench.metrics.status_facts import FACTS
-from workbench.running.changes import hyperparameters
+from workbench.running.reading.changes import hyperparameters
 
 
 def test_a_line_says_the_evaluation_and_how_full_the_replay_is() -> None:

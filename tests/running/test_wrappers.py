@@ -26,8 +26,8 @@ from workbench.errors import (
     RunFailed,
     UnknownName,
 )
-from workbench.running import checking
 from workbench.running.mending import going_on_mended, resuming_in_mended
+from workbench.running.starts import checking
 
 
 def short(env: gymnasium.Env) -> gymnasium.Env:

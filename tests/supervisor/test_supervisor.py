@@ -19,8 +19,8 @@ from workbench.errors import InvalidInput, WorkbenchError
 from workbench.metrics import MetricsReader, MetricsWriter
 from workbench.metrics.status import LearnerStatus, RunStatus
 from workbench.rundir import RunDirectory, lock, untried
-from workbench.running.changes import changes, last
 from workbench.running.connection import stored_status
+from workbench.running.reading.changes import changes, last
 from workbench.supervisor.endings import Outcome
 from workbench.supervisor.hosts.host import ThisMachine
 from workbench.supervisor.hosts.life import ProcessEnding

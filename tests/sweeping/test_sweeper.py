@@ -22,9 +22,9 @@ from workbench.errors import HomeNotWritable, InvalidInput, StorageFailed
 from workbench.launchers.local import LocalLauncher
 from workbench.metrics import MetricsReader, MetricsWriter, Progress
 from workbench.rundir import RunDirectory, lock
-from workbench.running import starting
 from workbench.running.connection import stored_status
 from workbench.running.handle import Run
+from workbench.running.starts import starting
 from workbench.sweeping import kept_run, population, process, sweeper
 from workbench.sweeping import study as sweep_study
 from workbench.sweeping import trial as sweep_trial

@@ -17,7 +17,7 @@ from workbench.config import RunConfig
 from workbench.errors import MissingPackage, UnknownName
 from workbench.metrics import MetricsReader, MetricsWriter, Progress
 from workbench.rundir import RunDirectory, lock
-from workbench.running.starting import new_record
+from workbench.running.starts.starting import new_record
 from workbench.trackers.contract import Row, TrackedRun
 from workbench.trackers.history_sender import HistorySender
 from workbench.trackers.main import without_secrets

@@ -15,7 +15,7 @@ from workbench import rundir
 from workbench.cli.values import changes_of
 from workbench.errors import InvalidInput, RunNotFound, WorkbenchError
 from workbench.running.handle import Run, attach
-from workbench.running.listing import Runs, runs
+from workbench.running.reading.listing import Runs, runs
 
 _VARIABLE = "run"  # the notebook's variable that holds the handle
 

@@ -23,7 +23,7 @@ _LOG_BYTES = 2000  # of each file: its last lines
 
 @command("runs", "list all runs")
 def _runs(args: argparse.Namespace) -> None:
-    from workbench.running.listing import runs
+    from workbench.running.reading.listing import runs
 
     say(args, runs().text(_width()))
 
@@ -58,7 +58,7 @@ def _status(args: argparse.Namespace) -> None:
          argument("runs", nargs="+", metavar="RUN", help="names or directories of runs"))
 def _compare(args: argparse.Namespace) -> None:
     from workbench.running.differing import differences
-    from workbench.running.listing import summaries
+    from workbench.running.reading.listing import summaries
 
     runs = [attached(name) for name in args.runs]
     differing = differences(runs)

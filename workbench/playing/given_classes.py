@@ -24,8 +24,8 @@ from workbench.environments.adapters import code_by_value
 from workbench.environments.adapters.wrapping import Wrapped
 from workbench.errors import InvalidInput, UnknownName
 from workbench.rundir import code_beside, sealed, write_atomically
-from workbench.running.checking import say_what_was_edited
 from workbench.running.mending import goes_by_name
+from workbench.running.starts.checking import say_what_was_edited
 
 _PLACEHOLDERS = ("YourAlgorithm", "YourNetwork", "your_environment", "make_environment")  # where no name is known
 

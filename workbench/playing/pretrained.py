@@ -19,10 +19,10 @@ from workbench.environments.presets import NONE
 from workbench.errors import InvalidInput, UnknownName
 from workbench.rundir import RunDirectory
 from workbench.rundir.files import make_private
-from workbench.running.checkpoint_list import Checkpoints
-from workbench.running.fork import config_of_fork
 from workbench.running.handle import Run
 from workbench.running.launch import launch
+from workbench.running.reading.checkpoint_list import Checkpoints
+from workbench.running.starts.fork import config_of_fork
 from workbench.tables import Columns, Table
 
 FOLDER = Path(__file__).parents[1] / "pretrained"

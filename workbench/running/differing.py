@@ -12,10 +12,10 @@ from workbench import rundir
 from workbench.errors import InvalidInput
 from workbench.metrics import MetricsReader
 from workbench.rundir import RunDirectory, sealed
-from workbench.running.changes import changes, courses
 from workbench.running.connection import still_there
 from workbench.running.handle import Run
-from workbench.running.listing import RunSummary
+from workbench.running.reading.changes import changes, courses
+from workbench.running.reading.listing import RunSummary
 
 Compared = Run | RunSummary | str | Path | Sequence[Run | RunSummary | str | Path]
 

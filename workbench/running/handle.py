@@ -23,14 +23,14 @@ from workbench.metrics.status import RunStatus
 from workbench.playing.watch import Watching
 from workbench.rundir import RunDirectory
 from workbench.running import deletion, remote, waiting
-from workbench.running.changes import undo
-from workbench.running.checking import Factory, moved_to
 from workbench.running.choosing import best_checkpoint, newest_checkpoint
 from workbench.running.connection import COMMAND_S, Control, still_there, stored_status
-from workbench.running.fork import forked
 from workbench.running.progress import notify
-from workbench.running.recorded_run import RecordedRun
-from workbench.running.starting import Awaited, started
+from workbench.running.reading.changes import undo
+from workbench.running.reading.recorded_run import RecordedRun
+from workbench.running.starts.checking import Factory, moved_to
+from workbench.running.starts.fork import forked
+from workbench.running.starts.starting import Awaited, started
 from workbench.tables import duration, plain
 
 if TYPE_CHECKING:

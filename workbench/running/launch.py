@@ -21,8 +21,14 @@ from workbench.launchers.contract import Launched, Launcher
 from workbench.metrics import MetricsReader, check_whole, holds_nothing
 from workbench.rundir import RunDirectory, sealed, untried
 from workbench.rundir.files import make_private
-from workbench.running import demonstrating, remote, waiting
-from workbench.running.checking import (
+from workbench.running import remote, waiting
+from workbench.running.choosing import chosen_checkpoint, none_good, say_passed_over
+from workbench.running.connection import Control, lost_checkpoints, stored_status
+from workbench.running.deletion import trashed_if_refused
+from workbench.running.handle import Run, attach
+from workbench.running.progress import notify
+from workbench.running.starts import demonstrating
+from workbench.running.starts.checking import (
     OF_CLASS,
     Factory,
     check_goes_on,
@@ -34,12 +40,7 @@ from workbench.running.checking import (
     with_algorithm,
     with_changes,
 )
-from workbench.running.choosing import chosen_checkpoint, none_good, say_passed_over
-from workbench.running.connection import Control, lost_checkpoints, stored_status
-from workbench.running.deletion import trashed_if_refused
-from workbench.running.handle import Run, attach
-from workbench.running.progress import notify
-from workbench.running.starting import (
+from workbench.running.starts.starting import (
     Awaited,
     answers,
     begun,
@@ -50,7 +51,7 @@ from workbench.running.starting import (
     started,
     stem_for,
 )
-from workbench.running.taking_back import take_back_first, taken_back_if_it_fails
+from workbench.running.starts.taking_back import take_back_first, taken_back_if_it_fails
 from workbench.tables import counted
 from workbench.wire import certificates
 

@@ -19,8 +19,8 @@ from workbench.errors import RunNotFound, WorkbenchError
 from workbench.rundir import RunDirectory, lock
 from workbench.rundir.dated_lines import print_dated
 from workbench.running.connection import stored_status
-from workbench.running.fork import forked
 from workbench.running.handle import Run
+from workbench.running.starts.fork import forked
 from workbench.sweeping import study
 from workbench.sweeping.objective import MARKS, MetricCurve
 from workbench.sweeping.space import Entry, Space, Span, from_json

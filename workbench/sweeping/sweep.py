@@ -34,9 +34,10 @@ from workbench.errors import (
 )
 from workbench.metrics import meanings
 from workbench.playing.rollout import Rollout
-from workbench.running import checking, choosing, demonstrating, starting
+from workbench.running import choosing
 from workbench.running.handle import Run
 from workbench.running.progress import notify
+from workbench.running.starts import checking, demonstrating, starting
 from workbench.supervisor import stopping_rules
 from workbench.sweeping import study, sweep_folder
 from workbench.sweeping.population import GENERATIONS, LEAST_MEMBERS

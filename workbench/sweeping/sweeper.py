@@ -17,7 +17,7 @@ from workbench.errors import ConnectionLost, RunExists, RunNotFound, WorkbenchEr
 from workbench.replay import demonstration_file
 from workbench.rundir import RunDirectory, sealed
 from workbench.rundir.dated_lines import print_dated
-from workbench.running import starting
+from workbench.running.starts import starting
 from workbench.sweeping import study
 from workbench.sweeping.space import from_json
 from workbench.sweeping.sweep_folder import SweepFolder

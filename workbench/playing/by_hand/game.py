@@ -26,10 +26,10 @@ from workbench.playing.rollout import Rollout, load
 from workbench.playing.store import JOURNAL, read_journal
 from workbench.playing.worker_process import GREEDY, SEED
 from workbench.rundir import sealed
-from workbench.running.checking import label_of
 from workbench.running.choosing import GIVE_GREEDY, to_play
 from workbench.running.handle import Run
-from workbench.running.starting import stem_of
+from workbench.running.starts.checking import label_of
+from workbench.running.starts.starting import stem_of
 from workbench.tables import plain
 
 SPEEDS = (0.25, 0.5, 1.0, 2.0, 4.0)

@@ -26,8 +26,8 @@ from workbench.rundir.record_folder import RECORD_NAME
 from workbench.running.card import curve as card_curve
 from workbench.running.card import sections as card_sections
 from workbench.running.card.sections import Row
-from workbench.running.changes import Change, changes
 from workbench.running.connection import still_there, stored_status
+from workbench.running.reading.changes import Change, changes
 
 AS_LAUNCHED = "Hyperparameters as launched"  # title of a section
 POINTS = 300  # of a curve, at most: each is a mean

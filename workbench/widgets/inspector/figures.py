@@ -11,7 +11,7 @@ import numpy as np
 from workbench.checkpoints import Checkpoint, standing
 from workbench.checkpoints.layer_statistics import Difference, Layer
 from workbench.playing.evaluating.evaluation_log import LoggedEvaluation
-from workbench.running.checkpoint_list import why_written
+from workbench.running.reading.checkpoint_list import why_written
 from workbench.tables import number, plain
 from workbench.widgets.charts.altair import alt
 from workbench.widgets.charts.axes import NUMBER, READ, Array, Series, along, x_axis, x_tip

@@ -30,7 +30,7 @@ from workbench.metrics import MetricsReader
 from workbench.playing.branching import MAX_STEPS
 from workbench.playing.episodes import evaluate, rollout
 from workbench.playing.evaluating import evaluation_log
-from workbench.running.checkpoint_list import Checkpoints, Owner
+from workbench.running.reading.checkpoint_list import Checkpoints, Owner
 from workbench.tables import counted, number
 from workbench.widgets.charts.live import Figure, LiveCharts
 from workbench.widgets.inspector import figures, still

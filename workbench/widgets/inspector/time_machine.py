@@ -26,7 +26,7 @@ from workbench.metrics import MetricsReader
 from workbench.metrics.schema import CHANGES
 from workbench.playing import store
 from workbench.playing.rollout import Rollout, load
-from workbench.running.checkpoint_list import Owner
+from workbench.running.reading.checkpoint_list import Owner
 from workbench.tables import as_json, number, plain
 from workbench.widgets.episodes import player
 from workbench.widgets.kernel import assets, closing

@@ -22,9 +22,9 @@ from workbench.errors import InvalidInput
 from workbench.metrics import History, MetricsReader
 from workbench.rundir.files import free_path, saving
 from workbench.running.card.card import AS_LAUNCHED, Card
-from workbench.running.changes import Change, changes, courses
 from workbench.running.connection import still_there
 from workbench.running.handle import Run
+from workbench.running.reading.changes import Change, changes, courses
 from workbench.widgets.kernel import assets
 from workbench.widgets.panel import dashboard, snapshot
 from workbench.widgets.panel.badge import BADGES

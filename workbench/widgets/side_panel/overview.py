@@ -21,7 +21,7 @@ from workbench.running.connection import Control, still_there, stored_status
 from workbench.running.deletion import delete
 from workbench.running.handle import Run
 from workbench.running.launch import resume
-from workbench.running.starting import check_name
+from workbench.running.starts.starting import check_name
 from workbench.sweeping import sweep_folder
 from workbench.sweeping.sweep_folder import SweepFolder
 from workbench.sweeping.sweep_handle import Sweep

@@ -16,7 +16,7 @@ from workbench.rundir import RunDirectory
 from workbench.running.deletion import delete
 from workbench.running.handle import Run
 from workbench.running.launch import resume
-from workbench.running.listing import RunSummary, summary
+from workbench.running.reading.listing import RunSummary, summary
 from workbench.widgets.kernel.saved_view import Shown
 from workbench.widgets.views import run_rows
 from workbench.widgets.views.followed_table import FollowedTable

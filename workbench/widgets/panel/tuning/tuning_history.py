@@ -13,8 +13,8 @@ from collections.abc import Callable, Sequence
 import ipywidgets
 
 from workbench.metrics import History
-from workbench.running.changes import Change, last
-from workbench.running.changes import changes as changes_of
+from workbench.running.reading.changes import Change, last
+from workbench.running.reading.changes import changes as changes_of
 from workbench.tables import number
 from workbench.widgets.kernel.message_line import message_line
 from workbench.widgets.panel.buttons import button

@@ -8,14 +8,15 @@ from typing import TYPE_CHECKING
 from workbench import checkpoints
 from workbench.checkpoints import Checkpoint
 from workbench.config import RunConfig
-from workbench.errors import NamesNearest, UnknownName, WrongType, checked_arguments, printable
+from workbench.errors import InvalidInput, NamesNearest, UnknownName, WrongType, checked_arguments, printable
 from workbench.metrics import COUNTERS, MetricsReader
 from workbench.metrics.meanings import SYNONYMS, described
 from workbench.rundir import RunDirectory
 from workbench.running import remote
-from workbench.running.changes import Hyperparameter, hyperparameters
-from workbench.running.checkpoint_list import Checkpoints, Owner
 from workbench.running.connection import still_there
+from workbench.running.progress import notify
+from workbench.running.reading.changes import Hyperparameter, hyperparameters
+from workbench.running.reading.checkpoint_list import Checkpoints, Owner
 from workbench.tables import Table
 
 if TYPE_CHECKING:
@@ -140,8 +141,18 @@ class RecordedRun(NamesNearest):
         Raises UnknownName, MissingPackage; InvalidInput while the run's own process sends it there; WorkbenchError with
         the service's error, or after `timeout_s`.
         """
-        from workbench.running.sent_history import sent
+        from workbench import trackers
+        from workbench.playing import worker_process
 
         remote.check_here(self._directory, "its history is sent from there",
                           f"Launch with track={service!r}, or call run.track on the cluster.")
-        return sent(still_there(self._directory), service, timeout_s=timeout_s)
+        run = still_there(self._directory)
+        if not isinstance(service, str) or trackers.named(service) != (service,):
+            raise InvalidInput(
+                f"service={service!r:.100} is not one tracker. Give one of {', '.join(trackers.TRACKERS)}.")
+        trackers.check_installed(service)
+        run.check_own()
+        answer = worker_process.answer_of("_track", {"run": str(run.path), "tracker": service}, timeout_s=timeout_s,
+                                          what=f"tracking by {service}", remedy="Call it again: it goes on from there.")
+        notify(f"{answer['rows']:,} rows of {run.name} went to {service}: {answer['where']}.")
+        return int(answer["rows"])

@@ -24,10 +24,17 @@ from workbench.metrics.status_facts import exact
 from workbench.replay import demonstration_file
 from workbench.rundir import RunDirectory, sealed, untried
 from workbench.running import waiting
-from workbench.running.checking import Factory, check_has_code, mended_code, moved_to, with_algorithm, with_opponent
 from workbench.running.choosing import chosen_checkpoint, newest_checkpoint, run_and_checkpoint
 from workbench.running.connection import Control, stored_status
-from workbench.running.starting import check_name, created, new_record
+from workbench.running.starts.checking import (
+    Factory,
+    check_has_code,
+    mended_code,
+    moved_to,
+    with_algorithm,
+    with_opponent,
+)
+from workbench.running.starts.starting import check_name, created, new_record
 from workbench.supervisor import stopping_rules
 
 if TYPE_CHECKING:

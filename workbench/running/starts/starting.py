@@ -1,4 +1,4 @@
-"""Makes the directory of a run that was checked (`running.checking`), starts its supervisor, and waits for it."""
+"""Makes the directory of a run that was `checked`, starts its supervisor, and waits for it."""
 
 from __future__ import annotations
 

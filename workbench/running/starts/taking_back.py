@@ -11,7 +11,7 @@ from workbench.running import waiting
 from workbench.running.connection import Control
 from workbench.running.deletion import END_S
 from workbench.running.progress import notify
-from workbench.running.starting import start_lock
+from workbench.running.starts.starting import start_lock
 
 
 def take_back(control: Control, *, lease_s: float = lock.LEASE_S) -> bool:

@@ -1,0 +1,1 @@
+"""What a run's files alone tell, whether it lives or not."""
