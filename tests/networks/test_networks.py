@@ -671,6 +671,17 @@ def test_each_call_is_checked_and_so_are_those_of_copies_but_no_calls_of_ones_ow
     assert network(0) == 0 and list(network.state_dict()) == kept
 
 
+def test_each_call_of_a_copy_of_a_compiled_network_is_checked() -> None:
+    compiled = torch.compile(Unscaled(), backend="eager")
+    compiled.layers = nn.Sequential(nn.Flatten(2), nn.Linear(4, 2))
+    networks.check_each_call(compiled, networks.check(compiled, spec=VECTOR, output=PolicyValueOutput))
+    copied = copy.deepcopy(compiled)
+    copied(*inputs(VECTOR, 1, 2), ())
+    copied.layers.append(nn.Linear(2, 3))
+    with pytest.raises(NetworkFailed, match=r"policy_logits is .* \(1, 2, 3\), .*\(1, 2, 2\)"):
+        copied(*inputs(VECTOR, 1, 2), ())
+
+
 class TellsItsMemory(Remembering):
     """Its output has its last state, too, whose first axis are layers and not steps."""
 

@@ -6,10 +6,8 @@ Only shapes and types are looked at, so that nothing waits for the device.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from contextlib import suppress
 from typing import Any, NamedTuple
 
-import torch
 from torch import Tensor, nn
 
 from workbench.algorithms.interface import NetworkOutput, QValueOutput, State, inner
@@ -76,25 +74,24 @@ class Form(NamedTuple):
 
 
 class _AtEachCall:
-    """A hook that checks what a network returns. Where it is right, that takes a few comparisons alone."""
+    """A hook that checks what a network returns. Where it is right, that takes a few comparisons alone, which a network
+    that is compiled takes along."""
 
     def __init__(self, form: Form) -> None:
         self._form = form
-        self._fields = [field for field, _ in form.shapes(1, 1)]
-        self._right: dict[torch.Size, list[tuple[int, ...]]] = {}  # the shapes of fields and state, by [T, B]
+        self._fields = [(field, shape[2:]) for field, shape in form.shapes(1, 1)]
 
     def __call__(self, network: nn.Module, inputs: tuple[Any, ...], named: dict[str, Any], returned: Any) -> None:
         start = inputs[3] if len(inputs) > 3 else named.get("start")
         if not isinstance(start, Tensor) or start.ndim != 2:  # a loss of a user's own may call it in ways of its own
             return
         size = start.shape
-        if size not in self._right:
-            self._right[size] = [*(shape for _, shape in self._form.shapes(*size)),
-                                 *((size[1], *shape) for shape in self._form.state)]
-        with suppress(AttributeError, TypeError, ValueError):
+        if isinstance(returned, tuple) and len(returned) == 2 and isinstance(returned[1], tuple):
             output, after = returned
-            if [part.shape for part in (*(getattr(output, field) for field in self._fields), *after)] == (
-                    self._right[size]):
+            if ([getattr(getattr(output, field, None), "shape", None) for field, _ in self._fields]
+                    == [size + rest for _, rest in self._fields]
+                    and [getattr(part, "shape", None) for part in after]
+                    == [size[1:] + rest for rest in self._form.state]):
                 return
         self._form.check(returned, *size)
 
@@ -102,7 +99,9 @@ class _AtEachCall:
 def check_each_call(network: nn.Module, form: Form) -> None:
     """From now on each call of `network`, and of copies of it, raises NetworkFailed unless what it returns is of this
     form."""
-    inner(network).register_forward_hook(_AtEachCall(form), with_kwargs=True)
+    own = inner(network)
+    own = getattr(own, "_orig_mod", own)  # a copy of what torch.compile made has only the hooks inside
+    own.register_forward_hook(_AtEachCall(form), with_kwargs=True)
 
 
 def check_state(state: Any, batch: int, source: str) -> None:
