@@ -311,7 +311,13 @@ class KeepsANumber(Good):
         return {"seen": 3}
 
 
+class TakesNoSpec(Good):
+    def __init__(self) -> None:
+        self.seen = 0
+
+
 BROKEN = {
+    TakesNoSpec: r"called as TakesNoSpec\(config, spec=spec\) \(.*\)\. Write def __init__\(self, config, \*, spec",
     ChoosesNothingKnown: r"actions = \('discrete',\) must be a tuple of some of these: categorical, multi_discrete",
     KeepsANumber: r"state\(\) gives tensors by name, and 'seen' is 3. Make one of it: torch.tensor",
     ChangesItsBatch: r"loss\(...\) changes batch.reward in place. Make a new tensor",

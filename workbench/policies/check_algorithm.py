@@ -10,6 +10,7 @@ The learner does the same before it admits an actor to the run of an algorithm t
 from __future__ import annotations
 
 import copy
+import inspect
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from typing import Any, NamedTuple
@@ -27,7 +28,7 @@ from workbench.algorithms.returned import is_tensor, naming, rule, said_of
 from workbench.config import ALGORITHMS, LearningConfig, ReplayConfig, RunConfig, check_network_maker, settings
 from workbench.config.own_algorithm import named_algorithm, near_misses, network_of, varied
 from workbench.environment_spec import ACTION_KINDS, EnvironmentSpec
-from workbench.errors import InvalidInput
+from workbench.errors import AlgorithmFailed, InvalidInput
 from workbench.metrics.meanings import METRICS
 from workbench.networks import NetworkFactory
 from workbench.policies import trained_heads
@@ -146,6 +147,8 @@ def check_class(
     if own is not None and new:
         rule(isinstance(own.actions, tuple | list) and all(kind in ACTION_KINDS for kind in own.actions),
              f"actions = {own.actions!r} must be a tuple of some of these: {', '.join(ACTION_KINDS)}.")
+    if own is not None:
+        _check_constructor(own, config, spec)
     with naming("its constructor"):
         built = algorithms.build(config, spec=spec, own=own)
     rule(hasattr(built, "spec") and hasattr(built, "distribution"),
@@ -161,6 +164,16 @@ def check_class(
     network = networks.build(config.network, spec=spec, heads=heads, factory=factory, seed=0,
                              normalise=config.hyperparameters.normalize_observations)
     return check(built, network, spec=spec, config=config.hyperparameters, new=new)
+
+
+def _check_constructor(own: type[Algorithm], config: RunConfig, spec: EnvironmentSpec) -> None:
+    """Raises AlgorithmFailed unless it takes the arguments that every algorithm is made with."""
+    try:
+        inspect.signature(own).bind(config.hyperparameters, spec=spec)
+    except TypeError as error:
+        raise AlgorithmFailed(f"its constructor cannot be called as {own.__name__}(config, spec=spec) ({error}). Write "
+                              "def __init__(self, config, *, spec), with super().__init__(config, spec=spec) first."
+                              ) from None
 
 
 def smaller(config: RunConfig, *, but: Collection[str] = ()) -> RunConfig:
