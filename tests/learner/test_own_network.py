@@ -94,7 +94,7 @@ class Reshaped(Later):
 
 @pytest.mark.parametrize(("where", "part", "says"), [
     ("acting", "policy_logits", r"as it acted, policy_logits is a .*, 3\), but it must be .*, 2\), \(T, B, actions\)"),
-    ("acting", "value", r"as it acted, value is a .*, 1\), but it must be a float32 tensor .*\(T, B\)\.\n"),
+    ("acting", "value", r"as it acted, value is a .*, 1\), but it must be a float32 tensor .*\(T, B\)\.(\n|$)"),
     ("acting", "state", r"as it acted, part 0 of the state from the network's call has shape \(3,\)"),
     ("training", "value", r"in update \d, value is a .*, 1\), but it must be a float32 tensor .*\(T, B\)"),
     ("training", "nothing", r"in update \d, the network must return .*, not a NoneType"),

@@ -85,15 +85,23 @@ class _AtEachCall:
         start = inputs[3] if len(inputs) > 3 else named.get("start")
         if not isinstance(start, Tensor) or start.ndim != 2:  # a loss of a user's own may call it in ways of its own
             return
-        size = start.shape
-        if isinstance(returned, tuple) and len(returned) == 2 and isinstance(returned[1], tuple):
-            output, after = returned
-            if ([getattr(getattr(output, field, None), "shape", None) for field, _ in self._fields]
-                    == [size + rest for _, rest in self._fields]
-                    and [getattr(part, "shape", None) for part in after]
-                    == [size[1:] + rest for rest in self._form.state]):
-                return
-        self._form.check(returned, *size)
+        steps, rows = start.shape
+        if not self._fits(returned, steps, rows):
+            self._form.check(returned, steps, rows)
+
+    def _fits(self, returned: Any, steps: int, rows: int) -> bool:
+        if not (isinstance(returned, tuple) and len(returned) == 2):
+            return False
+        output, after = returned
+        if not (isinstance(after, tuple) and len(after) == len(self._form.state)):
+            return False
+        for field, rest in self._fields:
+            if getattr(getattr(output, field, None), "shape", None) != (steps, rows, *rest):
+                return False
+        for part, rest in zip(after, self._form.state, strict=True):  # loops, which take half as long as all(...)
+            if getattr(part, "shape", None) != (rows, *rest):
+                return False
+        return True
 
 
 def check_each_call(network: nn.Module, form: Form) -> None:
