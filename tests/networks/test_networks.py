@@ -614,6 +614,25 @@ def test_a_network_must_act_as_it_is_trained_step_by_step_and_row_by_row(how: st
     networks.check(Mixing(how), spec=VECTOR, output=PolicyValueOutput)  # a run that has it goes on
 
 
+class Noisy(Mixing):
+    """A network with a generator of its own."""
+
+    def __init__(self, generator: Any) -> None:
+        super().__init__("")
+        self.generator = generator
+
+    def forward(self, *inputs: Any) -> Any:
+        output, state = super().forward(*inputs)
+        noise = (torch.randn((), generator=self.generator) if isinstance(self.generator, torch.Generator)
+                 else torch.tensor(self.generator.normal()))
+        return output._replace(policy_logits=output.policy_logits + noise.float()), state
+
+
+@pytest.mark.parametrize("generator", [torch.Generator(), np.random.default_rng(0)])
+def test_a_network_that_draws_from_a_generator_of_its_own_is_not_judged_by_its_noise(generator: Any) -> None:
+    networks.check(Noisy(generator), spec=VECTOR, output=PolicyValueOutput, new=True)
+
+
 class Squeezing(nn.Module):
     """A network with torch's own memory, which squeezes what it returns, and may draw numbers of its own."""
 

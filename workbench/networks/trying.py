@@ -7,6 +7,7 @@ environments, looks ahead or keeps a memory of its own says something else in th
 from __future__ import annotations
 
 import copy
+import random
 import sys
 import traceback
 from collections.abc import Sequence
@@ -14,6 +15,7 @@ from contextlib import AbstractContextManager, nullcontext, suppress
 from itertools import chain, repeat
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 from torch.nn.parameter import is_lazy
@@ -213,7 +215,7 @@ def _check_acting(network: nn.Module, spec: EnvironmentSpec, before: State) -> N
     except Exception as error:
         raise NetworkFailed("the network raised on fewer steps or environments than before, and must take one of "
                             f"each: {error_text(error)}") from error
-    if not _alike(again, whole):
+    if not _alike(again, whole) or _draws_by_itself(network):
         return
     if keeps_itself:
         raise NetworkFailed("the network keeps its memory in itself, as in an attribute, where its copies that act and "
@@ -228,6 +230,12 @@ def _check_acting(network: nn.Module, spec: EnvironmentSpec, before: State) -> N
         raise NetworkFailed("the network's results for an environment depend on the others of its batch, which are "
                             "whoever asks at the same time. Compute each row of axis 1 by itself: no mean, norm or "
                             "attention over them.")
+
+
+def _draws_by_itself(network: nn.Module) -> bool:
+    """Whether the network has a random generator of its own, of which each copy draws the same numbers."""
+    generators = (torch.Generator, np.random.Generator, np.random.RandomState, random.Random)
+    return any(isinstance(value, generators) for module in network.modules() for value in vars(module).values())
 
 
 def _check_start(network: nn.Module, spec: EnvironmentSpec, before: State) -> None:
