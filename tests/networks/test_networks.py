@@ -623,8 +623,9 @@ class Noisy(Mixing):
 
     def forward(self, *inputs: Any) -> Any:
         output, state = super().forward(*inputs)
-        noise = (torch.randn((), generator=self.generator) if isinstance(self.generator, torch.Generator)
-                 else torch.tensor(self.generator.normal()))
+        shape = output.policy_logits.shape
+        noise = (torch.randn(shape, generator=self.generator) if isinstance(self.generator, torch.Generator)
+                 else torch.from_numpy(self.generator.normal(size=shape)))
         return output._replace(policy_logits=output.policy_logits + noise.float()), state
 
 
