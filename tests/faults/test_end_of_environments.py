@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import os
+import signal
 import subprocess
 import sys
 import time
 from pathlib import Path
 from typing import Any
 
+import psutil
 import pytest
 
 import workbench as wb
-from tests.conftest import SMALL, eventually
+from tests.conftest import SMALL, eventually, gone
 from tests.rewarding import Rewarding
 from workbench.actor import ending
 
@@ -70,8 +73,9 @@ def test_environments_are_closed_when_their_actor_or_their_run_ends(home: Path, 
 
 def test_an_environment_that_never_closes_is_killed(home: Path) -> None:
     run = wb.launch(NeverCloses, **FEW)
+    (actor,) = (psutil.Process(one.pid) for one in run.status.actors if one.pid is not None)
     run.stop()
-    assert run.state == "stopped"
+    assert run.state == "stopped" and gone(actor)
 
 
 def test_a_step_is_not_broken_off(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -90,8 +94,32 @@ def test_a_step_is_not_broken_off(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(ending.signal, "signal", lambda *_: None)
     monkeypatch.setattr(ending.os, "_exit", lambda code: done.append(f"exit {code}"))
     end = ending.Ending()
-    (group,) = end.guarded([Group()])  # type: ignore[list-item]
+    (group,) = end.made(lambda: [Group()])  # type: ignore[list-item]
     assert group.step(None) == "result" and done == ["stepped", "closed", "exit 0"]  # type: ignore[arg-type,comparison-overlap]
+
+
+class Forks(Rewarding):
+    """It forks a worker in its constructor, as multiprocessing does, and ends it by SIGTERM."""
+
+    def __init__(self, folder: str) -> None:
+        super().__init__()
+        self._folder, self._worker = Path(folder), os.fork()
+        if not self._worker:
+            time.sleep(600)
+            os._exit(0)
+
+    def reward(self) -> float:
+        return 1.0
+
+    def close(self) -> None:
+        os.kill(self._worker, signal.SIGTERM)
+        _, status = os.waitpid(self._worker, 0)
+        (self._folder / f"{self._worker} {os.WTERMSIG(status)}").touch()
+
+
+def test_a_worker_that_an_environment_forks_ends_by_the_signal_itself(home: Path, tmp_path: Path) -> None:
+    wb.launch(Forks, environment_options={"folder": str(tmp_path)}, **FEW).stop()
+    assert [path.name.split()[1] for path in tmp_path.iterdir()] == ["15", "15"]
 
 
 PRINTS = """

@@ -614,6 +614,20 @@ def test_a_network_must_act_as_it_is_trained_step_by_step_and_row_by_row(how: st
     networks.check(Mixing(how), spec=VECTOR, output=PolicyValueOutput)  # a run that has it goes on
 
 
+class Asked(Mixing):
+    def forward(self, *inputs: Any, features: bool = False) -> Any:
+        return super().forward(*inputs) if not features else {"features": inputs[0]}
+
+
+def test_a_call_in_another_way_is_not_compared_with_the_form() -> None:
+    network = Asked("")
+    networks.check_each_call(network, networks.check(network, spec=VECTOR, output=PolicyValueOutput, new=True))
+    inputs = (torch.zeros(2, 3, 4), torch.zeros(2, 3, dtype=torch.int64), torch.zeros(2, 3),
+              torch.zeros(2, 3, dtype=torch.bool), network.initial_state(3))
+    network(*inputs)
+    assert set(network(*inputs, features=True)) == {"features"}
+
+
 class Noisy(Mixing):
     """A network with a generator of its own."""
 

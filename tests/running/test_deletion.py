@@ -15,7 +15,7 @@ import pytest
 import workbench as wb
 from tests.conftest import SMALL
 from tests.widgets import recorded
-from workbench import rundir
+from workbench import checkpoints, rundir
 from workbench.__main__ import main
 from workbench.config import RunConfig
 from workbench.errors import (
@@ -63,6 +63,20 @@ def test_a_run_that_was_refused_before_it_trained_is_in_the_trash(
     notes = getattr(raised.value, "__notes__", [])
     said = any("new has trained nothing, and lies in" in note for note in notes)
     assert directory.path.exists() is kept and said is not kept
+
+
+@pytest.mark.parametrize(("updates", "reason"), [((0,), {}), ((1,), {}), ((5, 5), {"fork": {}}), ((5, 6), {"fork": {}})])
+def test_a_run_that_made_an_update_before_it_failed_stays(
+    home: Path, updates: tuple[int, ...], reason: dict[str, Any]
+) -> None:
+    config = RunConfig.build("CartPole-v1").to_json()
+    directory = rundir.create("new", {"created": 1.0, "config": config, "state": "failed", "error": None, "lives": 1})
+    for frames, made in enumerate(updates):
+        meta = {"steps": 1, "updates": made, "time_s": 1.0, **(reason if not frames else {})}
+        checkpoints.write(directory.checkpoints, frames=frames, groups={"model": {}}, requested=False, meta=meta)
+    with pytest.raises(EnvironmentFailed), deletion.trashed_if_refused(directory):
+        raise EnvironmentFailed("in its first step")
+    assert directory.path.exists() is (updates in ((1,), (5, 6)))
 
 
 def test_two_runs_of_one_name_deleted_in_one_moment_are_both_kept(home: Path) -> None:

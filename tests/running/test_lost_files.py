@@ -147,8 +147,8 @@ def test_a_run_without_its_record_is_listed_as_damaged_and_says_how_to_go_on(run
 
 
 @pytest.mark.parametrize(("kind", "remedy"), [
-    ("environment", r"wb\.(resume\('lost', environment=YourEnvironment|launch\(YourEnvironment, checkpoint='lost')\)"),
-    ("network", r"wb\.(resume\('lost', network=YourNetwork|launch\(\.\.\., network=your_network, ch.*)\)")])
+    ("environment", r"(wb\.resume\('lost', |run\.fork\()environment=YourEnvironment\)"),
+    ("network", r"(wb\.resume\('lost', |run\.fork\()network=YourNetwork\)")])
 def test_lost_code_is_told_before_anything_is_started(
     run: RunDirectory, kind: str, remedy: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

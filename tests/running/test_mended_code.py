@@ -20,8 +20,8 @@ from workbench.copies import run_copy
 from workbench.errors import EnvironmentFailed, RunExists, RunFailed, StorageFailed, WorkbenchError
 from workbench.metrics import MetricsReader, MetricsWriter
 from workbench.metrics.status import RunStatus
-from workbench.rundir import RunDirectory, lock, untried
-from workbench.running import launch, waiting
+from workbench.rundir import RunDirectory, lock, sealed, untried
+from workbench.running import handle, launch, waiting
 from workbench.running.connection import Control
 from workbench.running.mending import going_on_mended, going_on_paused
 from workbench.running.starts import checking, taking_back
@@ -141,12 +141,60 @@ def test_a_killed_call_loses_no_code_and_the_next_one_says_that_it_is_there_agai
     assert not untried.is_there(run) and not run.read().get("mended")
 
 
-def test_a_fork_takes_the_code_that_has_trained(run: RunDirectory) -> None:
+def test_a_fork_takes_the_code_that_has_trained(run: RunDirectory, monkeypatch: pytest.MonkeyPatch) -> None:
     code = contents(run)["environment.pkl"]
+    meta = {"steps": 12, "updates": 3, "time_s": 3.0, "config": run.config().to_json()}
+    checkpoints.write(run.checkpoints, frames=12, groups={"model": {}}, meta=meta, requested=False)
     untried.begin(run, {"environment.pkl": b"never trained", "network.pkl": b"new"}, None)
-    with pytest.raises(WorkbenchError, match="no checkpoint yet"):
-        wb.attach("walk").fork()
-    assert contents(run)["environment.pkl"] == code and not (run.code / "network.pkl").exists()
+    monkeypatch.setattr(handle, "started", lambda *_, **__: None)
+
+    def forked(parent: str, name: str, **given: Any) -> tuple[bytes, list[str]]:
+        fork = wb.attach(parent).fork(name=name, **given)
+        (path,) = fork.directory.code.iterdir()
+        return path.read_bytes(), fork.checkpoints[-1].meta["mended"]
+
+    assert forked("walk", "fork") == (code, [])
+    assert untried.is_there(run), "the run itself is left alone"
+    new, tried = forked("walk", "mended", environment=mended())
+    assert new != code and tried == ["environment.pkl"]
+    assert forked("mended", "again") == (new, ["environment.pkl"]), "it has not trained"
+    assert forked("walk", "same", environment=Walk) == (code, []), "it has trained"
+
+
+def test_a_network_that_a_resume_gives_is_no_longer_that_of_the_class(
+    run: RunDirectory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def whose() -> object:
+        return run.read()["code"].get("network")
+
+    run.write(code={"environment": True, "network": "class"})
+    code = sealed.read(run.code / "environment.pkl") or b""
+    (run.code / "network.pkl").write_bytes(sealed.sealed("network.pkl", code))
+    in_place_of_a_start(monkeypatch, lambda _: None)
+    monkeypatch.setattr(launch, "taken_back_if_it_fails", lambda _: nullcontext())
+    wb.resume("walk", environment=mended())
+    assert whose() == "class" and taking_back.take_back(Control(run))
+    wb.resume("walk", network=lambda spec: None)
+    assert whose() is True and taking_back.take_back(Control(run)) and whose() == "class"
+
+
+def test_code_that_is_adopted_while_another_process_settles_stays(
+    run: RunDirectory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The other one has looked into the folder of adopted code just before there was one."""
+    def files_in(folder: Path) -> list[Path]:
+        found = list(map(Path, sealed_files_in(folder)))
+        if folder.name == ".tried" and not found and untried.is_there(run):
+            os.rename(run.before_mending.parent, folder)
+        return found
+
+    sealed_files_in = untried.files_in
+    untried.begin(run, {"environment.pkl": b"new"}, None)
+    monkeypatch.setattr(untried, "files_in", files_in)
+    untried.settle(run)
+    assert loaded(run) == b"new"
+    untried.adopt(run)
+    assert (run.code / "environment.pkl").read_bytes() == b"new"
 
 
 def test_code_that_is_adopted_half_way_is_the_runs(run: RunDirectory, monkeypatch: pytest.MonkeyPatch) -> None:

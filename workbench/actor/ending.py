@@ -1,32 +1,38 @@
 """The end of an actor that its supervisor asks for, SIGTERM: its environments are closed first.
 
-It comes at once where the actor waits, and after the step or the reset where an environment is at one: none is closed
-in the middle. Who takes longer than the supervisor allows is killed.
+It comes at once where the actor waits, and else after what an environment is at: a constructor, a reset or a step is
+not broken off. Who takes longer than the supervisor allows is killed.
 """
 
 from __future__ import annotations
 
+import asyncio
 import os
 import signal
 import sys
+from collections.abc import Callable
+from contextlib import suppress
 from typing import Any, cast
 
-from workbench.environments.adapters.guarded_calls import close_all
 from workbench.environments.contract import VectorEnvironment
 
 
 class Ending:
-    """Ends this process at SIGTERM. `guarded` makes what it closes then."""
+    """Ends this process at SIGTERM, after it has closed what `made` has made."""
 
     def __init__(self) -> None:
         self._groups: list[VectorEnvironment] = []
         self._is_asked = self._is_busy = False
         signal.signal(signal.SIGTERM, self._ask)
+        os.register_at_fork(after_in_child=lambda: signal.signal(signal.SIGTERM, signal.SIG_DFL))  # of an environment
 
-    def guarded(self, groups: list[VectorEnvironment]) -> list[VectorEnvironment]:
-        """The same groups, whose steps and resets are not broken off."""
-        self._groups = groups
-        return [cast(VectorEnvironment, _Guarded(group, self)) for group in groups]
+    def made(self, make: Callable[[], list[VectorEnvironment]]) -> list[VectorEnvironment]:
+        """The groups that `make` returns; their steps and resets are not broken off."""
+        self.run(self._make, make)
+        return [cast(VectorEnvironment, _Guarded(group, self)) for group in self._groups]
+
+    def _make(self, make: Callable[[], list[VectorEnvironment]]) -> None:
+        self._groups = make()
 
     def run(self, function: Any, *arguments: Any, **keywords: Any) -> Any:
         """The result of a function during which the process does not end."""
@@ -45,9 +51,14 @@ class Ending:
                 self._end()
 
     def _end(self) -> None:
-        close_all([*self._groups])
-        sys.stdout.flush()
-        os._exit(0)
+        asyncio._set_running_loop(None)  # of the stream, which is given up: an environment may end one of its own
+        try:
+            for group in self._groups:
+                with suppress(BaseException):  # the others, too
+                    group.close()
+            sys.stdout.flush()
+        finally:
+            os._exit(0)
 
 
 class _Guarded:

@@ -157,7 +157,7 @@ def main(run_dir: str, number: str) -> int:
     try:
         config = run.config()
         learner = learner_name(index % config.learners)
-        groups = ending.guarded(make_groups(config, run))
+        groups = ending.made(lambda: make_groups(config, run))
         with asyncio.Runner() as runner:
             while True:
                 connected = _play_once(groups, run, learner, index, runner)

@@ -26,7 +26,7 @@ from workbench.checkpoints.checkpoint import LARGEST_META, META
 from workbench.copies import served_files
 from workbench.errors import CheckpointCorrupt, InvalidInput, RunNotFound, StorageFailed, WorkbenchError
 from workbench.metrics import copied_rows, schema
-from workbench.rundir import RunDirectory, files, sealed
+from workbench.rundir import RunDirectory, files, sealed, untried
 from workbench.rundir.record_folder import RECORD_NAME, identity
 
 Ask = Callable[..., Any]  # ask(method, **arguments)
@@ -71,7 +71,7 @@ class RemoteCopy:
         self._guard, self._guard_of_checkpoints = threading.RLock(), threading.RLock()
         self._metrics: sqlite3.Connection | None = None
         self._log_ends: dict[str, int] = {}
-        self._code_of_life: object = _NEVER
+        self._code_of: object = _NEVER  # lives and settings of the run whose code it has
         self._token = b""
 
     def begin(self) -> None:
@@ -99,9 +99,10 @@ class RemoteCopy:
         with self._guard, _written(self.directory.path):
             record, self.alive = self._record_now()
             self._copy_history()
-            if record.get("lives") != self._code_of_life:
+            settings = (record.get("lives"), record.get("config"))
+            if settings != self._code_of:  # those of mended code come with it, once it has trained
                 self._copy_code()
-                self._code_of_life = record.get("lives")
+                self._code_of = settings
             self._copy_logs()
             if self.alive:
                 self._write(record)
@@ -351,7 +352,7 @@ def served(run: RunDirectory, alive: Callable[[RunDirectory], bool]) -> dict[str
 
     def record() -> dict[str, Any]:
         lives = alive(run)  # before run.json, which a supervisor writes before it goes
-        return {"alive": lives, "record": run.read()}
+        return {"alive": lives, "record": {**run.read(), "config": untried.tried_config(run).to_json()}}
 
     def history(since: dict[str, Any]) -> dict[str, Any]:
         try:

@@ -83,11 +83,13 @@ def write(run: RunDirectory, target: Path, found: Sequence[Checkpoint]) -> None:
     for below in ("checkpoints", "code"):
         (target / below).mkdir(parents=True, exist_ok=True)
     untried.settle(run)
-    for code in sealed.files_in(run.code):
-        _write(target / "code" / code.name, code.read_bytes())
+    config = None
+    while config != (config := untried.tried_config(run)):  # until no mended code is adopted meanwhile
+        for code in sealed.files_in(run.code):
+            _write(target / "code" / code.name, code.read_bytes())
     if opponent := checkpoints.newest(run.opponent.checkpoints):
         _copy_opponent(run, opponent, target / "opponent")
-    record = {**run.read(), "config": untried.tried_config(run).to_json(), "mirrored": time.time()}
+    record = {**run.read(), "config": config.to_json(), "mirrored": time.time()}
     _write(target / "run.json", _as_json(record))
     copy_demonstrations(run, RunDirectory(target))
     for name, place in tracked(run).items():  # before the history: a row may go there twice, and none is left out

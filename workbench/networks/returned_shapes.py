@@ -8,12 +8,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
+import torch
 from torch import Tensor, nn
 
 from workbench.algorithms.interface import NetworkOutput, QValueOutput, State, inner
 from workbench.environment_spec import EnvironmentSpec
 from workbench.errors import NetworkFailed
 
+_ARGUMENTS = 5  # observation, previous_action, reward, start, state
 AXES = {"policy_logits": ("T", "B", "actions"), "q_values": ("T", "B", "actions"), "value": ("T", "B")}
 
 
@@ -74,8 +76,7 @@ class Form(NamedTuple):
 
 
 class _AtEachCall:
-    """A hook that checks what a network returns. Where it is right, that takes a few comparisons alone, which a network
-    that is compiled takes along."""
+    """A hook that checks what a network returns. Where it is right, that takes a few comparisons alone."""
 
     def __init__(self, form: Form) -> None:
         self._form = form
@@ -83,8 +84,8 @@ class _AtEachCall:
 
     def __call__(self, network: nn.Module, inputs: tuple[Any, ...], named: dict[str, Any], returned: Any) -> None:
         start = inputs[3] if len(inputs) > 3 else named.get("start")
-        if not isinstance(start, Tensor) or start.ndim != 2:  # a loss of a user's own may call it in ways of its own
-            return
+        if len(inputs) + len(named) != _ARGUMENTS or not isinstance(start, Tensor) or start.ndim != 2:
+            return  # a loss of a user's own may call it in ways of its own
         steps, rows = start.shape
         if not self._fits(returned, steps, rows):
             self._form.check(returned, steps, rows)
@@ -106,10 +107,11 @@ class _AtEachCall:
 
 def check_each_call(network: nn.Module, form: Form) -> None:
     """From now on each call of `network`, and of copies of it, raises NetworkFailed unless what it returns is of this
-    form."""
+    form; but for one that torch.jit.script made, which takes no such hook."""
     own = inner(network)
     own = getattr(own, "_orig_mod", own)  # a copy of what torch.compile made has only the hooks inside
-    own.register_forward_hook(_AtEachCall(form), with_kwargs=True)
+    if not isinstance(own, torch.jit.ScriptModule):
+        own.register_forward_hook(_AtEachCall(form), with_kwargs=True)
 
 
 def check_state(state: Any, batch: int, source: str) -> None:

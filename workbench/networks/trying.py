@@ -24,7 +24,7 @@ from workbench.algorithms.interface import NetworkOutput, State
 from workbench.environment_spec import EnvironmentSpec
 from workbench.errors import NetworkFailed
 from workbench.networks.normalization import output_of
-from workbench.networks.returned_shapes import Form, check_each_call, check_state, misshapen, said_of
+from workbench.networks.returned_shapes import Form, check_state, misshapen, said_of
 
 Fields = dict[str, Tensor]  # of an output, by name
 
@@ -84,11 +84,10 @@ def _check(
     if new:
         _check_unchanged(inputs, versions)
         tried = _kept(network, before).eval()  # as it acts: no statistics of a batch
-        check_each_call(tried, form)
         with _eager():
-            _check_acting(tried, spec, before)
+            _check_acting(tried, spec, before, form)
             _check_start(tried, spec, before)
-            _check_unroll(tried, spec, trained_steps)
+            _check_unroll(tried, spec, trained_steps, form)
     return form
 
 
@@ -153,7 +152,7 @@ def _uncopyable(network: nn.Module) -> str:
     return "the network"
 
 
-def _check_acting(network: nn.Module, spec: EnvironmentSpec, before: State) -> None:
+def _check_acting(network: nn.Module, spec: EnvironmentSpec, before: State, form: Form) -> None:
     """Raises NetworkFailed where one step or one environment gives results of another form, where the results of an
     environment depend on the others of its batch, or those of a step on anything but the state and the steps up to it:
     actors ask for one step, and a batch is whoever asks.
@@ -181,6 +180,7 @@ def _check_acting(network: nn.Module, spec: EnvironmentSpec, before: State) -> N
         asked = _fresh(network) if asked is None else asked
         with torch.no_grad(), torch.autocast("cpu", enabled=False):
             output, after = output_of(asked, seen, *inputs, tuple(part[rows].clone() for part in state))
+        form.check((output, after), *inputs[-1].shape)
         return _fields(output, inputs[-1].shape), after
 
     for highest in _HIGHEST:
@@ -306,14 +306,14 @@ def _joined(some: Sequence[Fields], axis: int) -> Fields:
     return {name: torch.cat([fields[name] for fields in some], axis) for name in names}
 
 
-def _check_unroll(network: nn.Module, spec: EnvironmentSpec, steps: int) -> None:
+def _check_unroll(network: nn.Module, spec: EnvironmentSpec, steps: int, form: Form) -> None:
     """Raises NetworkFailed where the network cannot take as many steps of one environment."""
     if not steps:
         return
     arguments = [argument.to(_device(network)) for argument in _dry_run_inputs(spec, steps, 1)]
     try:
         with torch.no_grad():
-            network(*arguments, initial_state(network, 1))
+            form.check(network(*arguments, initial_state(network, 1)), steps, 1)
     except NetworkFailed as error:
         raise NetworkFailed(f"for {_input_text(spec, steps, 1)}, as many steps as it is trained on, {error}") from None
     except Exception as error:

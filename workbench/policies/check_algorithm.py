@@ -203,7 +203,7 @@ def check(
     unrolls = [_unroll(layout, random, acted) for _ in range(config.batch_size)]
     batch = collate(unrolls)
     loss, heads = _check_loss(algorithm, network, batch, unrolls[0], config, new)
-    untrained = trained_heads.notes_on(heads) if is_own(algorithm) else ()
+    untrained = trained_heads.notes_on(heads, popart=algorithm.heads.popart) if is_own(algorithm) else ()
     return Found(tuple(loss.scalars), (*check_state(algorithm, network, fresh, batch, config, new), *untrained))
 
 

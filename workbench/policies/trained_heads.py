@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
+import torch
 from torch import Tensor, nn
 
 from workbench.algorithms import inner
@@ -20,20 +21,28 @@ def heads_of(network: nn.Module) -> Iterator[Heads]:
     heads: Heads = {}
 
     def keep(_: nn.Module, inputs: Any, returned: Any) -> None:
+        output = returned[0] if isinstance(returned, tuple) and returned else None
         for field in AXES:
-            if (value := getattr(returned[0], field, None)) is not None and value.requires_grad:
+            if isinstance(value := getattr(output, field, None), Tensor) and value.requires_grad:
                 value.retain_grad()
                 heads.setdefault(field, []).append(value)
 
-    handle = inner(network).register_forward_hook(keep)
+    own = inner(network)
+    if isinstance(own, torch.jit.ScriptModule):  # which takes no such hook
+        yield heads
+        return
+    handle = own.register_forward_hook(keep)
     try:
         yield heads
     finally:
         handle.remove()
 
 
-def notes_on(heads: Heads) -> Iterator[str]:
-    """A note on each head that has no gradient after a backward pass."""
+def notes_on(heads: Heads, *, popart: bool) -> Iterator[str]:
+    """A note on each head that has no gradient after a backward pass; where `popart` normalises values, none on theirs:
+    the first batch gives them none."""
     for field, values in heads.items():
-        if not any(value.grad is not None and bool(value.grad.any()) for value in values):
-            yield f"loss(...) gives {field} no gradient for a batch of noise: nothing trains that head of the network."
+        if not any(value.grad is not None and bool(value.grad.any()) for value in values) and not (
+                popart and field == "value"):
+            yield (f"loss(...) gives {field} no gradient for a batch of noise. Unless loss(...) reaches that head of "
+                   "the network in another way, nothing trains it.")

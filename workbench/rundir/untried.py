@@ -2,7 +2,8 @@
 
 The run's own processes load it in place of what `code` has; all others take the code that has trained. Once it has made
 an update, it goes to `code`. `before.json` in the folder has the run's state of before; it is written last and removed
-first: without it nothing is untried. Callers hold the run's start lock, but for `adopt`, which the supervisor calls.
+first: without it nothing is untried. Callers hold the run's start lock, but for `adopt` and `settle`, which several
+processes may call at once.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ from workbench.rundir.files import check_unlinked, content, make_private, read_r
 from workbench.rundir.sealed import LARGEST, files_in
 
 _OF_RECORD: dict[str, Any] = {
-    "config": {}, "state": "", "error": None, "ended_by": None, "paused": None, "mended": 0}
+    "config": {}, "state": "", "error": None, "ended_by": None, "paused": None, "mended": 0, "code": {}}
 
 
 class Before(NamedTuple):
@@ -109,7 +110,7 @@ def settle(run: RunDirectory) -> None:
     Raises OSError.
     """
     _finish(run)
-    with suppress(FileNotFoundError):
+    with suppress(FileNotFoundError, TypeError):  # `before` says what is wrong with a damaged record
         if is_there(run) and _updates(run) > read_record(run.before_mending).get("updates", math.inf):
             adopt(run)
 
@@ -127,7 +128,7 @@ def before(run: RunDirectory) -> Before | None:
             return None
         kept = read_record(path)
         record = checked_record(kept["record"], path)
-        return Before({name: record[name] for name in _OF_RECORD}, kept["status"])
+        return Before({name: record[name] for name in _OF_RECORD if name in record}, kept["status"])
     except (OSError, KeyError, TypeError, AttributeError) as error:
         raise StorageFailed(f"{path} has the settings of before a mended code, and cannot be read: {error!s:.300}. "
                             "Make it readable; or delete it, and the run keeps its present ones.") from None
@@ -156,7 +157,9 @@ def _finish(run: RunDirectory) -> None:
     for file in files_in(_tried(run)):
         with suppress(FileNotFoundError):  # another process is faster
             os.replace(file, run.code / file.name)
-    shutil.rmtree(_tried(run), ignore_errors=True)
+    with suppress(OSError):  # there is none, or another process has just put code there
+        (_tried(run) / run.before_mending.name).unlink(missing_ok=True)
+        _tried(run).rmdir()
 
 
 def _updates(run: RunDirectory) -> int:

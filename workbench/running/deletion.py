@@ -65,8 +65,10 @@ def trashed_if_refused(directory: RunDirectory) -> Iterator[None]:
     except (InvalidInput, AlgorithmFailed, EnvironmentFailed, NetworkFailed) as error:
         with suppress(WorkbenchError):  # then it stays, as a failed run
             waiting.until_ended(Control(directory), END_S)
-            own = [one for one in checkpoints.every(directory.checkpoints) if "fork" not in one.meta]
-            if directory.read()["state"] == "failed" and not own:
+            every = checkpoints.every(directory.checkpoints)
+            begun_with = max((one.updates for one in every if "fork" in one.meta), default=0)
+            trained = any(one.updates > begun_with for one in every)
+            if directory.read()["state"] == "failed" and not trained:
                 error.add_note(f"{directory.name} has trained nothing, and lies in {delete(directory)} now.")
         raise
 

@@ -218,7 +218,8 @@ def resume(
     place = launchers.by_name(moved.launcher)
     prepare = _checked_to_go_on(
         directory, place, record, moved, {**changes}, algorithm=algorithm, address=address, trust_code=trust_code,
-        code=mended_code(directory, algorithm, network, environment, wrappers, trust_code=trust_code) if mended else {})
+        code=mended_code(directory, algorithm, network, environment, wrappers, trust_code=trust_code) if mended else {},
+        gives_network=network is not None)
     with taken_back_if_it_fails(control):
         return Run(directory, started(directory, place, prepare, awaited=awaited))
 
@@ -249,7 +250,7 @@ def _lives(control: Control, *, wait_s: float) -> bool:
 
 def _checked_to_go_on(
     directory: RunDirectory, place: Launcher, before: dict[str, Any], moved: RunConfig, changes: dict[str, Any], *,
-    algorithm: type | None, code: dict[str, bytes], address: str | None, trust_code: bool,
+    algorithm: type | None, code: dict[str, bytes], address: str | None, trust_code: bool, gives_network: bool = False,
 ) -> Callable[[], None]:
     """What prepares the run's directory for another life, once all that may refuse it has been checked.
 
@@ -257,6 +258,7 @@ def _checked_to_go_on(
         before: its record, read before its configuration was.
         moved: its configuration, by the launcher and the address where it goes on.
         code: what takes the place of other code than its algorithm's, by file name.
+        gives_network: whether the call gives the network among it, which then is no longer that of the class.
     """
     moved, mended = (moved, {}) if algorithm is None else with_algorithm(moved, algorithm, changes)
     mended = {file: data for file, data in (mended | code).items() if _is_new(directory, file, data)}
@@ -285,7 +287,9 @@ def _checked_to_go_on(
         make_private(directory.code)
         if mended:
             untried.begin(directory, mended, (MetricsReader(directory.metrics).status() or [None])[0])
-            directory.write(mended=record.get("lives", 0) + 1)  # the life that is to say so
+            whose = {"network": True} if gives_network else {}
+            directory.write(mended=record.get("lives", 0) + 1,  # the life that is to say so
+                            code={**record.get("code", {}), **whose})
         directory.write(
             state="starting", error=None, supervisor_pid=None, config=config.to_json(),
             config_before=record.get("config_before") or record["config"],  # until a supervisor has recorded the change

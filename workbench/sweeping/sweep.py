@@ -126,7 +126,7 @@ def sweep(
         RunExists, HomeNotWritable, MissingPackage: nothing was started.
         RunFailed: the sweep's process ended while it started.
     """
-    network = network_of(algorithm, network)
+    gives_network, network = network is not None, network_of(algorithm, network)
     fields = {"device": os.environ.get(DEVICE_VARIABLE, "auto"), **fields, "launcher": launcher, "address": address}
     config, code, preset_name = checking.checked_config(environment, algorithm, network, preset, wrappers, fields)
     fixed = {*fields, *(["network"] if network is not None else [])}
@@ -146,7 +146,7 @@ def sweep(
     record = {
         "created": time.time(), "state": "starting", "error": None, "config": config.to_json(),
         "space": to_json(searched), **method, "parallel": parallel, "seed": config.seed, "parent": parent,
-        "preset": preset_name, "lives": 0,
+        "preset": preset_name, "lives": 0, "network": gives_network or checking.OF_CLASS,
     }  # fmt: skip
 
     def fill(new: SweepFolder) -> None:

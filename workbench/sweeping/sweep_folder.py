@@ -28,7 +28,8 @@ _FIELDS: dict[str, tuple[type, ...]] = {  # of sweep.json, all required, with th
     "parent": (dict, NoneType), "lives": (int,),
 }  # fmt: skip
 _ALSO: dict[str, tuple[type, ...]] = {  # of some sweeps
-    "members": (int,), "generations": (int,), "pruner": (str,), "preset": (str, NoneType), "reason": (str,)}
+    "members": (int,), "generations": (int,), "pruner": (str,), "preset": (str, NoneType), "reason": (str,),
+    "network": (bool, str)}
 _END_S = 10.0  # for the process of a sweep that has ended to be gone
 
 

@@ -168,7 +168,8 @@ class Sweeper:
     def _create(self, run: RunDirectory, fields: dict[str, Any], state: str = "starting") -> None:
         """Create the directory of a run with these fields and the sweep's name."""
         record = starting.new_record(self._config.replaced(**fields), parent=self._parent, code=self._code,
-                                     preset=self._record["preset"], state=state)
+                                     preset=self._record["preset"], state=state,
+                                     network=self._record.get("network", True))
 
         def prepare(new: RunDirectory) -> None:
             if self._config.imitates:

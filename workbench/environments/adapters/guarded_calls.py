@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import contextlib
 import ctypes
+import sys
 import traceback
 from collections.abc import Callable
 from typing import Any
@@ -31,10 +31,12 @@ def called(name: str, index: Index, where: str, function: Callable[..., Any], *a
 
 
 def close_all(opened: list[Any]) -> None:
-    """Closes every environment in `opened`, and empties it; an error in one leaves none of the others open."""
+    """Closes every environment in `opened`, and empties it; an error in one is printed, and leaves no other open."""
     while opened:
-        with contextlib.suppress(Exception):
+        try:
             opened.pop().close()
+        except Exception as error:
+            print(f"close() of an environment raised {type(error).__name__}: {short(error)}", file=sys.stderr)
 
 
 def abandon_pool(pool: Any) -> None:

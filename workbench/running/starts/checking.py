@@ -118,7 +118,7 @@ def _network_brought(directory: RunDirectory, algorithm: type | None) -> dict[st
             if untried.is_new(directory, file, code)}
     if made and has != OF_CLASS:  # a call gave it, or an earlier version did not note who did
         notify(f"{directory.name} keeps the network that it had, and not the default_network of the class, "
-               f"{label_of(network)}.")
+               f"{label_of(network)}: network={label_of(network)} gives it that one.")
         return {}
     if made:
         notify(f"{directory.name} goes on with the default_network of the class, {label_of(network)}, in place of the "
@@ -264,21 +264,17 @@ def check_has_code(
     """Raises InvalidInput where a file of a run's code that was typed in a cell is gone or torn, `but` for those given
     now, by a call that resumes the run or `forks` it."""
     typed = {**directory.read().get("code", {}), "algorithm": bool(config.own_algorithm)}
-    name, anew = directory.name, "Put it back, or launch a new run from its weights:"
+    name = directory.name
+    call = "run.fork(" if forks else f"wb.resume({name!r}, "
     for kind in ("environment", "network", "algorithm"):
         path = directory.code / f"{kind}.pkl"
         if typed.get(kind) and path.name not in but and not sealed.is_whole(path):
-            remedy = {
-                "environment": f"{anew} wb.launch(YourEnvironment, checkpoint={name!r})" if forks else
-                               f"Give it again: {resuming_in_mended(directory)}",
-                "network": f"{anew} wb.launch(..., network=your_network, checkpoint={name!r})" if forks else
-                           f"Give it again: wb.resume({name!r}, network=YourNetwork)",
-                "algorithm": f"Give it again: {'run.fork(' if forks else f'wb.resume({name!r}, '}algorithm="
-                             f"{config.algorithm})"}[kind]
+            again = {"environment": resuming_in_mended(directory).replace(f"wb.resume({name!r}, ", call),
+                     "network": f"{call}network=YourNetwork)", "algorithm": f"{call}algorithm={config.algorithm})"}
             lost = f"is torn: {path}" if path.exists() else f"is not in {directory.code} any more"
             copied = f", or take the folder code {kept}" if (kept := of_its_copy(config)) else ""
             raise InvalidInput(f"the {kind} of {name}, {getattr(config, kind)}, is code of its user's own, which "
-                               f"{lost}. {remedy}{copied}.")
+                               f"{lost}. Give it again: {again[kind]}{copied}.")
 
 
 def with_changes(config: RunConfig, changes: dict[str, Any]) -> RunConfig:

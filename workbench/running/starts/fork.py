@@ -53,11 +53,15 @@ def forked(
 ) -> RunDirectory:
     """The directory of a fork that is not started; `state` as in `new_record`. Raises the errors of `Run.fork`."""
     changes = with_opponent(changes)
+    if not run.directory.owner:
+        untried.settle(run.directory)
     now, mended = untried.tried_config(run.directory), dict[str, bytes]()
     class_of_own = algorithm if isinstance(algorithm, type) else None
     maker, factory = (None if isinstance(one, str) else one for one in (network, environment))
     words = {"algorithm": algorithm, "network": network, "environment": environment}
     changes |= {name: word for name, word in words.items() if isinstance(word, str)}
+    if algorithm is not None and class_of_own is None:
+        changes["algorithm"] = algorithm
     if class_of_own is not None:
         now, mended = with_algorithm(now, class_of_own, changes)
     mended |= mended_code(run.directory, class_of_own, maker, factory, wrappers, trust_code=trust_code)
@@ -83,7 +87,9 @@ def forked(
                            "run.checkpoint(replay=True).")
     same_optimizer = config.value("optimizer") == before.value("optimizer")
     parent = rundir.parent_of(source.path, take="all", optimizer=same_optimizer, replay=replay)
-    meta = {"config": config.to_json(), "reason": "fork", "fork": parent, "mended": sorted(mended)}
+    meta = {"config": config.to_json(), "reason": "fork", "fork": parent, "mended": sorted({
+        *(file for file, data in mended.items() if untried.is_new(run.directory, file, data)),
+        *source.meta.get("mended", ())})}  # the latter: of a fork that has not trained
     if not alike:
         meta["judged"] = {}
     without = [group for group, goes_on in (("optimizer", same_optimizer), ("replay", replay)) if not goes_on]

@@ -20,6 +20,7 @@ def take_back(control: Control, *, lease_s: float = lock.LEASE_S) -> bool:
     Raises RunExists where the run lives, or another process starts it, ConnectionLost, StorageFailed.
     """
     directory = control.directory
+    untried.settle(directory)
     if not untried.is_there(directory):
         return False
     with start_lock(control, lease_s=lease_s):

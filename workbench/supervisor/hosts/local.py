@@ -89,7 +89,7 @@ class Child(Life):
             return
         self.expect_end(grace_s)
         with suppress(ProcessLookupError):
-            os.kill(self._process.pid, signal.SIGTERM)  # alone: it ends what it started, and the rest is killed
+            os.kill(self._process.pid, signal.SIGTERM)  # alone: an actor closes what it started; the rest is killed
 
     def kill(self) -> None:
         if self._process is not None:
