@@ -17,6 +17,7 @@ import workbench as wb
 from tests.conftest import SMALL, eventually, gone
 from tests.rewarding import Rewarding
 from workbench.actor import ending
+from workbench.errors import EnvironmentFailed, RunFailed
 
 FEW = {**SMALL, "actors": 1, "envs_per_actor": 2, "progress": False}
 
@@ -46,6 +47,29 @@ class Simulator(Rewarding):
         (self._folder / f"{self._program.pid}.{'broken' if self._is_in_step else 'closed'}").touch()
 
 
+class Stumbles(Simulator):
+    """One of them fails in a step, and one leaves the interpreter as it is closed."""
+
+    def step(self, action: int) -> Any:
+        if self.steps == 60:
+            raise ArithmeticError("the sixtieth step")
+        return super().step(action)
+
+    def close(self) -> None:
+        super().close()
+        sys.exit(0)
+
+
+def test_environments_are_closed_when_one_of_them_fails(home: Path, tmp_path: Path) -> None:
+    try:
+        with pytest.raises((EnvironmentFailed, RunFailed)):
+            wb.launch(Stumbles, environment_options={"folder": str(tmp_path)}, **FEW).wait(timeout_s=240)
+        began, closed = ends_in(tmp_path)
+        assert began and closed == began
+    finally:
+        end_all(tmp_path)
+
+
 class NeverCloses(Rewarding):
     def reward(self) -> float:
         return 1.0
@@ -60,6 +84,13 @@ def ends_in(folder: Path) -> tuple[set[str], set[str]]:
     return began, closed
 
 
+def end_all(folder: Path) -> None:
+    """End the programs that were left; none, unless a test fails."""
+    began, closed = ends_in(folder)
+    for pid in began - closed:
+        os.kill(int(pid), signal.SIGKILL)
+
+
 def test_environments_are_closed_when_their_actor_or_their_run_ends(home: Path, tmp_path: Path) -> None:
     run = wb.launch(Simulator, environment_options={"folder": str(tmp_path)}, **{**FEW, "actors": 2})
     try:
@@ -67,7 +98,8 @@ def test_environments_are_closed_when_their_actor_or_their_run_ends(home: Path, 
         eventually(lambda: len(ends_in(tmp_path)[1]) >= 2, what="the end of an actor's environments")
     finally:
         run.stop()
-    began, closed = ends_in(tmp_path)
+        began, closed = ends_in(tmp_path)
+        end_all(tmp_path)
     assert len(began) >= 4 and closed == began and not list(tmp_path.glob("*.broken"))
 
 

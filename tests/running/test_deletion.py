@@ -65,7 +65,8 @@ def test_a_run_that_was_refused_before_it_trained_is_in_the_trash(
     assert directory.path.exists() is kept and said is not kept
 
 
-@pytest.mark.parametrize(("updates", "reason"), [((0,), {}), ((1,), {}), ((5, 5), {"fork": {}}), ((5, 6), {"fork": {}})])
+@pytest.mark.parametrize(("updates", "reason"), [
+    ((0,), {}), ((1,), {}), ((5, 5), {"fork": {}}), ((5, 6), {"fork": {}})])
 def test_a_run_that_made_an_update_before_it_failed_stays(
     home: Path, updates: tuple[int, ...], reason: dict[str, Any]
 ) -> None:

@@ -28,11 +28,8 @@ class Ending:
 
     def made(self, make: Callable[[], list[VectorEnvironment]]) -> list[VectorEnvironment]:
         """The groups that `make` returns; their steps and resets are not broken off."""
-        self.run(self._make, make)
+        self.run(lambda: self._groups.extend(make()))
         return [cast(VectorEnvironment, _Guarded(group, self)) for group in self._groups]
-
-    def _make(self, make: Callable[[], list[VectorEnvironment]]) -> None:
-        self._groups = make()
 
     def run(self, function: Any, *arguments: Any, **keywords: Any) -> Any:
         """The result of a function during which the process does not end."""
@@ -44,6 +41,12 @@ class Ending:
             if self._is_asked:
                 self._end()
 
+    def close(self) -> None:
+        """Close what was made."""
+        while self._groups:
+            with suppress(BaseException):  # the others, too
+                self._groups.pop().close()
+
     def _ask(self, *_: object) -> None:
         if not self._is_asked:
             self._is_asked = True
@@ -53,9 +56,7 @@ class Ending:
     def _end(self) -> None:
         asyncio._set_running_loop(None)  # of the stream, which is given up: an environment may end one of its own
         try:
-            for group in self._groups:
-                with suppress(BaseException):  # the others, too
-                    group.close()
+            self.close()
             sys.stdout.flush()
         finally:
             os._exit(0)

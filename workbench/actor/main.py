@@ -165,4 +165,6 @@ def main(run_dir: str, number: str) -> int:
                 if connected and any(getattr(group, "keeps_memory_at_reset", False) for group in groups):
                     _replace_this_process(lifeline)
     except WorkbenchError as error:
-        return leave_error(error_file, error)
+        code = leave_error(error_file, error)
+        ending.close()  # after the error is written, since it may take long
+        return code

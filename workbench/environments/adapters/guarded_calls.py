@@ -35,7 +35,7 @@ def close_all(opened: list[Any]) -> None:
     while opened:
         try:
             opened.pop().close()
-        except Exception as error:
+        except (Exception, SystemExit) as error:
             print(f"close() of an environment raised {type(error).__name__}: {short(error)}", file=sys.stderr)
 
 
