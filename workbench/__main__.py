@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import sys
 import traceback
 from collections.abc import Sequence
@@ -26,12 +27,15 @@ _ENTRIES = {  # the function that is called with the words after the entry
 _WITH_PARENT = {"_learner", "_track", "_evaluate", "_rollout", "_branch", "_onnx"}  # end with it from the beginning
 # End once their work is done: Python's own shutdown waits for threads and processes that an environment forked.
 _AT_ONCE = {"_learner", "_play", "_evaluate", "_rollout", "_branch"}
+_CLOSING = {"_evaluate", "_rollout", "_branch"}  # close their environments at SIGTERM
 
 
 def _background(entry: str, words: Sequence[str]) -> int:
     """Run the process that another process of the workbench asked for."""
     from workbench.wire.lifeline import Lifeline, leave
 
+    if entry in _CLOSING:
+        signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
     lifeline = Lifeline() if entry in _WITH_PARENT else None  # before torch is loaded, which may take long
     module, _, name = _ENTRIES[entry].partition(":")
     function = getattr(import_module(f"workbench.{module}"), name)
@@ -42,6 +46,10 @@ def _background(entry: str, words: Sequence[str]) -> int:
             raise
         traceback.print_exc()
         code = 1
+    except SystemExit as ending:
+        if entry not in _CLOSING:
+            raise
+        code = int(ending.code or 0)
     if entry in _AT_ONCE:
         leave(code)
     return code

@@ -17,7 +17,7 @@ import workbench as wb
 from tests.conftest import SMALL, eventually, gone
 from tests.rewarding import Rewarding
 from workbench.actor import ending
-from workbench.errors import EnvironmentFailed, RunFailed
+from workbench.errors import EnvironmentFailed, RunFailed, WorkbenchError
 
 FEW = {**SMALL, "actors": 1, "envs_per_actor": 2, "progress": False}
 
@@ -67,6 +67,28 @@ def test_environments_are_closed_when_one_of_them_fails(home: Path, tmp_path: Pa
         began, closed = ends_in(tmp_path)
         assert began and closed == began
     finally:
+        end_all(tmp_path)
+
+
+class Endless(Simulator):
+    length = 0
+
+
+def test_environments_are_closed_when_an_evaluation_is_given_up(home: Path, tmp_path: Path) -> None:
+    run = wb.launch(Endless, environment_options={"folder": str(tmp_path)}, **FEW)
+    try:
+        run.wait(updates=1, timeout_s=240, progress=False)
+        run.stop()
+        trained, _ = ends_in(tmp_path)
+        for timeout_s in (8, 30, 120):  # the first one that lasts until there are environments
+            with pytest.raises(WorkbenchError, match=f"did not end within {timeout_s} s"):
+                wb.evaluate(run, episodes=1, timeout_s=timeout_s)
+            began, closed = ends_in(tmp_path)
+            if began > trained:
+                break
+        assert began > trained and closed == began
+    finally:
+        run.stop()
         end_all(tmp_path)
 
 

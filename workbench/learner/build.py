@@ -25,7 +25,7 @@ from workbench.learner.metrics.meters import Meters
 from workbench.learner.metrics.recorder import Log
 from workbench.learner.run_state import Parts, RunState
 from workbench.learner.training import checkpointing
-from workbench.learner.training.checkpointing import Counters
+from workbench.learner.training.checkpointing import Counters, check_environment
 from workbench.learner.training.restoring import Restoring
 from workbench.learner.training.thread_count import Threads
 from workbench.learner.training.trainer import LAG_UPDATES, Trainer
@@ -57,6 +57,8 @@ class Builder:
         state, learners, spec, config = self._state, self._learners, self._spec, self._state.config
         check_same_environment(EnvironmentSpec.from_json(learners.from_leader(spec.to_json())), spec)
         roles.check(config, spec)
+        if (newest := checkpoints.newest(self._run.checkpoints)) is not None:
+            check_environment(newest, spec)  # before a network of its user's own meets other observations
         torch.manual_seed(config.seed)
         factory = load_factory(*untried.places(self._run, "network.pkl"))
         device = choose(config, spec, own_network=factory is not None, compiled=self._run.compiled)

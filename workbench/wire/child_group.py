@@ -53,7 +53,8 @@ def code_of(process: subprocess.Popen[Any], *, timeout_s: float | None = None, g
     """The exit code of a child that has ended; neither it nor the rest of its group is left, whatever is raised.
 
     Args:
-        grace_s: for what is left of the group to end by itself, such as the encoder of a video, after the exit code 0.
+        grace_s: for what is left of the group to end by itself, such as the encoder of a video, after the exit code 0;
+            and for a child that is given up to close what it has opened, after SIGTERM.
 
     Raises subprocess.TimeoutExpired.
     """
@@ -67,6 +68,14 @@ def code_of(process: subprocess.Popen[Any], *, timeout_s: float | None = None, g
         deadline = time.monotonic() + grace_s
         while time.monotonic() < deadline and _has_done_well(process.pid) and _others_in(process.pid):
             time.sleep(5 * _POLL_S)  # a look at all processes takes some milliseconds
+    except BaseException:
+        given_up_at = time.monotonic() + grace_s
+        if grace_s:
+            with suppress(ProcessLookupError):
+                os.kill(process.pid, signal.SIGTERM)
+        while time.monotonic() < given_up_at and not has_ended(process.pid):
+            time.sleep(_POLL_S)
+        raise
     finally:
         kill(process.pid)
         process.wait()

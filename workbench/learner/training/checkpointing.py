@@ -64,7 +64,7 @@ def restore(
     GPU's generator differ in size.
     """
     if not weights_only:  # which may be put to another use, such as a longer reach of the same numbers
-        _check_environment(checkpoint, trainer.algorithm.spec)
+        check_environment(checkpoint, trainer.algorithm.spec)
     weights = to_tensors(checkpoint.load("model"))
     try:
         trainer.network.load_state_dict(weights)
@@ -86,7 +86,7 @@ def restore(
         if "training" in rng:  # checkpoints from before had none, or that of SAC among its own tensors
             anew += [] if _goes_on(trainer.algorithm.training_generator, rng["training"]) else ["training"]
     except (RuntimeError, KeyError, ValueError, TypeError) as error:
-        _check_environment(checkpoint, trainer.algorithm.spec)
+        check_environment(checkpoint, trainer.algorithm.spec)
         misfit = _misfit(trainer.network.state_dict(), weights)
         differs = "" if config is None else _differences(checkpoint.config, config)
         why = "; ".join(word for word in (misfit, differs) if word) or error
@@ -108,7 +108,7 @@ def _misfit(ours: Mapping[str, torch.Tensor], theirs: Mapping[str, torch.Tensor]
     return ""
 
 
-def _check_environment(checkpoint: Checkpoint, ours: EnvironmentSpec) -> None:
+def check_environment(checkpoint: Checkpoint, ours: EnvironmentSpec) -> None:
     """Raises ShapeMismatch for a checkpoint of another kind of environment."""
     theirs = checkpoint.spec if "environment" in checkpoint.meta else ours
     if differing := ours.differing(theirs, f"this run's {ours.name}"):
