@@ -59,7 +59,7 @@ def forked(
     class_of_own = algorithm if isinstance(algorithm, type) else None
     maker, factory = (None if isinstance(one, str) else one for one in (network, environment))
     words = {"algorithm": algorithm, "network": network, "environment": environment}
-    changes |= {name: word for name, word in words.items() if isinstance(word, str)}
+    changes = changes | {name: word for name, word in words.items() if isinstance(word, str)}
     if algorithm is not None and class_of_own is None:
         changes["algorithm"] = algorithm
     if class_of_own is not None:
