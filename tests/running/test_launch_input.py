@@ -217,8 +217,9 @@ def test_the_traceback_of_an_environment_reaches_the_caller(home: Path, where: s
     with pytest.raises(EnvironmentFailed, match=f"ValueError: no luck in {where}") as caught:
         wb.launch(Broken, name="broken", **SMALL)
     assert "self.complain" in str(caught.value)
-    run = wb.attach("broken")
-    assert run.status.state == "failed"
+    assert "broken has trained nothing, and lies in" in caught.value.__notes__[-1] and not wb.runs()
+    run = wb.launch(Broken, name="broken", wait_ready=False, **SMALL)
+    eventually(lambda: run.status.state == "failed")
     assert "no luck" in (run.status.error or "")
     with pytest.raises(wb.errors.RunFailed, match="no luck"):
         run.wait(frames=1)

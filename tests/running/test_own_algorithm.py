@@ -490,7 +490,7 @@ def test_a_mended_class_brings_its_network_to_a_run_that_has_one_of_its_users_ow
     said = "own goes on with the default_network of the class, wide, in place of the network that it had."
     assert capsys.readouterr().out.count(said) == 1
     assert mended(given, second) == []
-    said = "given keeps the network that it had, and not the default_network of the class, wide."
+    said = "given keeps the network that it had, and not the default_network of the class, wide: network=wide gives it "
     assert said in capsys.readouterr().out
 
 
