@@ -24,6 +24,7 @@ from workbench.learner.training.data_parallel import Alone
 from workbench.learner.training.optimizers import lay_out, make_optimizer
 from workbench.learner.training.restoring import Restoring
 from workbench.learner.training.trainer import Trainer
+from workbench.rundir import RunDirectory
 from workbench.trajectory import Unroll
 
 SPEC = EnvironmentSpec("vector", (4,), "float32", 2)
@@ -153,7 +154,7 @@ def test_random_numbers_of_another_kind_of_device_are_seeded_by_the_updates_and_
     checkpoints.write(tmp_path / "checkpoints", frames=1, groups=groups, meta=meta, requested=True)
     second, generator, said = trainer_of(config, seed=1), torch.Generator(), []
     restoring = Restoring(
-        SimpleNamespace(checkpoints=tmp_path / "checkpoints", metrics=tmp_path / "metrics.sqlite"),
+        RunDirectory(tmp_path),
         state=RunState(config, learners=Alone(), paused=None), trainer=second, generator=generator,
         log=SimpleNamespace(event=lambda kind, message, **_: said.append((kind, message))),
         experience=SimpleNamespace(occupancy=None))
