@@ -53,7 +53,7 @@ def test_a_runs_wrappers_are_there_in_all_that_plays_its_environment(home: Path)
         fork.stop()
         assert fork.config.wrappers == "short, Doubled"
         assert set(fork.metrics("episode_return")["value"]) == {8.0}
-        with pytest.raises(InvalidInput, match="wrappers cannot change from 'short, Doubled' to ''"):
+        with pytest.raises(InvalidInput, match="wrappers: this run's are short, Doubled, and those given are none"):
             run.fork(wrappers="")
     finally:
         run.stop()
