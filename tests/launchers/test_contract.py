@@ -114,11 +114,10 @@ def test_an_environment_that_fails_is_the_launchs_error_and_leaves_nothing(offer
             raise ValueError("no such game")
 
     name = f"broken-{offer.fields['launcher']}"
-    with pytest.raises(EnvironmentFailed, match="no such game"):
+    with pytest.raises(EnvironmentFailed, match="no such game") as caught:
         wb.launch(Broken, name=name, **{**CALM, "environment_options": {}}, **offer.fields, ready_timeout_s=START_S)
-    directory = rundir.find(name)
-    assert wb.attach(name).status.state == "failed"
-    eventually(lambda: not lock.is_alive(directory))
+    assert f"{name} has trained nothing, and lies in {rundir.trash()}" in caught.value.__notes__[-1]
+    assert not (rundir.home() / "runs" / name).exists()
 
 
 @pytest.mark.full

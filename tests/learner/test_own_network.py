@@ -40,11 +40,12 @@ class Later(nn.Module):
 @pytest.mark.parametrize(("where", "says"), [
     ("training", r"in update \d: no such position"), ("acting", "as it acted: no such position")])
 def test_it_is_named_at_once_and_no_life_begins_that_would_meet_it_again(home: Path, where: str, says: str) -> None:
-    with pytest.raises((NetworkFailed, RunFailed), match=f"the network raised LookupError {says}") as raised:
-        wb.launch("CartPole-v1", network=lambda spec: Later(spec, where), launcher="inline", name="later",
-                  **SMALL).wait(updates=1000, timeout_s=240, progress=False)
+    run = wb.launch("CartPole-v1", network=lambda spec: Later(spec, where), launcher="inline", name="later",
+                    wait_ready=False, **SMALL)
+    with pytest.raises(RunFailed, match=f"the network raised LookupError {says}") as raised:
+        run.wait(updates=1000, timeout_s=240, progress=False)
     assert "self.left -= 1" not in str(raised.value) and 'raise LookupError("no such position")' in str(raised.value)
-    assert "restart" not in set(wb.attach("later").events["kind"])
+    assert "restart" not in set(run.events["kind"])
 
 
 @pytest.mark.parametrize("error", [
@@ -102,10 +103,10 @@ class Reshaped(Later):
 def test_what_it_returns_in_another_shape_later_on_is_named_at_once(
     home: Path, where: str, part: str, says: str
 ) -> None:
-    with pytest.raises((NetworkFailed, RunFailed), match=says):
-        wb.launch("CartPole-v1", network=lambda spec: Reshaped(spec, where, part), launcher="inline", name="reshaped",
-                  **SMALL).wait(updates=1000, timeout_s=240, progress=False)
-    run = wb.attach("reshaped")
+    run = wb.launch("CartPole-v1", network=lambda spec: Reshaped(spec, where, part), launcher="inline", name="reshaped",
+                    wait_ready=False, **SMALL)
+    with pytest.raises(RunFailed, match=says):
+        run.wait(updates=1000, timeout_s=240, progress=False)
     assert "restart" not in set(run.events["kind"]) and run.checkpoints[-1].meta["reason"] == "failed"
 
 
