@@ -26,7 +26,7 @@ from workbench.errors import (
     RunFailed,
     UnknownName,
 )
-from workbench.running.mending import going_on_mended, resuming_in_mended
+from workbench.running.mending import giving_again, going_on_mended
 from workbench.running.starts import checking
 
 
@@ -252,4 +252,4 @@ def test_an_environment_is_given_again_as_it_was(
     monkeypatch.setattr(environments, "check_name", not_installed)
     config = RunConfig.build(environment, wrappers=wrappers).to_json()
     run = rundir.create("walk", {"config": config, "state": "stopped", "code": {"environment": True}})
-    assert resuming_in_mended(run) == f"wb.resume('walk', {again})"
+    assert giving_again(run, "environment") == f"wb.resume('walk', {again})"

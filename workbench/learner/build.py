@@ -142,10 +142,8 @@ class Builder:
                                     new=self._is_untried("algorithm.pkl"))
 
     def _is_untried(self, file: str) -> bool:
-        """Whether that file of the run's code has not trained: the run has no checkpoint yet, or the code is mended, as
-        that of a fork may be, whose first checkpoint tells it."""
-        newest = checkpoints.newest(self._run.checkpoints)
-        return newest is None or file in newest.meta.get("mended", ()) or untried.is_untried(self._run, file)
+        """Whether that file of the run's code has not trained: the run has no checkpoint yet, or the code is mended."""
+        return not checkpoints.every(self._run.checkpoints) or untried.is_untried(self._run, file)
 
     def _layout(self, trainer: Trainer) -> UnrollLayout:
         algorithm = trainer.algorithm

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from typing import Any
 
 import torch
@@ -28,14 +28,9 @@ def heads_of(network: nn.Module) -> Iterator[Heads]:
                 heads.setdefault(field, []).append(value)
 
     own = inner(network)
-    if isinstance(own, torch.jit.ScriptModule):  # which takes no such hook
+    takes_hooks = not isinstance(own, torch.jit.ScriptModule)
+    with own.register_forward_hook(keep) if takes_hooks else nullcontext():
         yield heads
-        return
-    handle = own.register_forward_hook(keep)
-    try:
-        yield heads
-    finally:
-        handle.remove()
 
 
 def notes_on(heads: Heads, *, popart: bool) -> Iterator[str]:

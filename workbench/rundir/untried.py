@@ -60,8 +60,11 @@ def is_new(run: RunDirectory, name: str, code: bytes) -> bool:
 
 
 def is_untried(run: RunDirectory, name: str) -> bool:
-    """Whether that file of the run's code is a mended one, which has not trained."""
-    return is_there(run) and (_folder(run) / name).exists()
+    """Whether that file of the run's code is a mended one, which has not trained; the first checkpoint of a fork tells
+    which of its files are."""
+    newest = checkpoints.newest(run.checkpoints)
+    of_fork = newest is not None and name in newest.meta.get("mended", ())
+    return of_fork or (is_there(run) and (_folder(run) / name).exists())
 
 
 def places(run: RunDirectory, name: str) -> tuple[Path, ...]:
@@ -69,13 +72,12 @@ def places(run: RunDirectory, name: str) -> tuple[Path, ...]:
 
     A file moves in this order alone, so that who looks in it misses none.
     """
-    return (*([_folder(run) / name] if is_there(run) else []), _tried(run) / name, run.code / name)
+    return tuple(folder / name for folder in _folders(run))
 
 
 def loaded(run: RunDirectory) -> dict[str, Path]:
     """The files of the code that the run's processes load, by name."""
-    folders = (run.code, _tried(run), *([_folder(run)] if is_there(run) else []))
-    return {file.name: file for folder in folders for file in files_in(folder)}
+    return {file.name: file for folder in reversed(_folders(run)) for file in files_in(folder)}
 
 
 def begin(run: RunDirectory, mended: Mapping[str, bytes], status: Mapping[str, Any] | None) -> None:
@@ -142,6 +144,11 @@ def drop(run: RunDirectory) -> None:
         raise StorageFailed(
             f"cannot remove {run.before_mending}: {error.strerror}. Make its folder writable.") from None
     shutil.rmtree(_folder(run), ignore_errors=True)
+
+
+def _folders(run: RunDirectory) -> list[Path]:
+    """Those of the code that the run's processes load, the first one first."""
+    return [*([_folder(run)] if is_there(run) else []), _tried(run), run.code]
 
 
 def _folder(run: RunDirectory) -> Path:

@@ -39,16 +39,19 @@ def registering(environment: str, mended: str = "YourEnvironment") -> str:
     return f"wb.register_environment({environment!r}, {mended})"
 
 
-def resuming_in_mended(directory: RunDirectory) -> str:
-    """The call by which a run gets its environment again, as code: where that goes by name, its wrappers alone."""
-    config = directory.config()
+def giving_again(directory: RunDirectory, kind: str, *, forks: bool = False) -> str:
+    """The call by which a run, or a fork of it, gets its code of that kind again, mended or not: "environment" (where
+    that goes by name, its wrappers alone), "network" or "algorithm"."""
+    config, call = directory.config(), "run.fork(" if forks else f"wb.resume({directory.name!r}, "
+    if kind != "environment":
+        return f"{call}{kind}={config.algorithm if kind == 'algorithm' else 'YourNetwork'})"
     wrappers = f"wrappers=[{config.wrappers}]" if config.wrappers or ":" in config.environment else ""
     registered = is_registered(directory)
     called = config.environment.isidentifier() and not iskeyword(config.environment) and not registered
     mended = config.environment if called else "YourEnvironment"  # which a registered one may be called
     environment = "" if wrappers and goes_by_name(config.environment) else f"environment={mended}"
     first = f"{registering(config.environment)}, then " if registered else ""
-    return f"{first}wb.resume({directory.name!r}, {', '.join(filter(None, (environment, wrappers)))})"
+    return f"{first}{call}{', '.join(filter(None, (environment, wrappers)))})"
 
 
 def going_on_mended(directory: RunDirectory, error: WorkbenchError) -> str:
@@ -72,11 +75,11 @@ def going_on_paused(directory: RunDirectory, reason: str) -> str:
 
 
 def _call(directory: RunDirectory, error: WorkbenchError) -> str:
-    config, code = directory.config(), directory.read().get("code", {})
-    if isinstance(error, AlgorithmFailed) and config.own_algorithm:
-        return f"wb.resume({directory.name!r}, algorithm={config.algorithm})"
+    code = directory.read().get("code", {})
+    if isinstance(error, AlgorithmFailed) and directory.config().own_algorithm:
+        return giving_again(directory, "algorithm")
     if isinstance(error, NetworkFailed) and code.get("network"):
-        return f"wb.resume({directory.name!r}, network=YourNetwork)"
+        return giving_again(directory, "network")
     if isinstance(error, EnvironmentFailed) and code.get("environment"):
-        return resuming_in_mended(directory)
+        return giving_again(directory, "environment")
     return ""

@@ -110,8 +110,7 @@ class Restoring:
         counters = AT_THE_START if weights_only else Counters.of(checkpoint)
         anew = checkpointing.restore(checkpoint, self._trainer, self._generator, weights_only=weights_only,
                                      optimizer=self._same_optimizer(checkpoint), config=self._state.config,
-                                     mended_network=untried.is_untried(self._run, "network.pkl")
-                                     or "network.pkl" in checkpoint.meta.get("mended", ()))
+                                     mended_network=untried.is_untried(self._run, "network.pkl"))
         self._source = Source(str(checkpoint.path), weights_only)
         self._trainer.updates = counters.updates
         return counters, anew

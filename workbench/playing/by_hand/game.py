@@ -16,7 +16,7 @@ from workbench.checkpoints import Checkpoint
 from workbench.config import Setting
 from workbench.environment_spec import EnvironmentSpec
 from workbench.errors import InvalidInput, RunNotFound, UnknownName, WorkbenchError, checked_arguments
-from workbench.playing import action_words, store
+from workbench.playing import action_words, store, worker_process
 from workbench.playing.by_hand.game_process import GameProcess
 from workbench.playing.by_hand.keyboard import KeyMap, keymap
 from workbench.playing.by_hand.moment import AGENT, PERSON, Action, Advice, Moment
@@ -300,7 +300,7 @@ def _code_for(subject: Checkpoint | str, classes: Mapping[str, Any]) -> Iterator
     block lasts. Raises InvalidInput."""
     if isinstance(subject, Checkpoint):
         with with_classes(subject, **classes) as complete:
-            yield None if complete.code is None else str(complete.code)
+            yield worker_process.of(complete)["code"]
         return
     if classes.get("environment") is None:
         yield None

@@ -21,7 +21,7 @@ from workbench.errors import (
 from workbench.rundir import RunDirectory, around, sealed, untried
 from workbench.running.choosing import chosen_checkpoint
 from workbench.running.connection import stored_status
-from workbench.running.mending import goes_by_name, is_registered, registering, resuming_in_mended
+from workbench.running.mending import giving_again, goes_by_name, is_registered, registering
 from workbench.running.progress import notify
 from workbench.supervisor import stopping_rules
 
@@ -264,17 +264,14 @@ def check_has_code(
     """Raises InvalidInput where a file of a run's code that was typed in a cell is gone or torn, `but` for those given
     now, by a call that resumes the run or `forks` it."""
     typed = {**directory.read().get("code", {}), "algorithm": bool(config.own_algorithm)}
-    name = directory.name
-    call = "run.fork(" if forks else f"wb.resume({name!r}, "
     for kind in ("environment", "network", "algorithm"):
         path = directory.code / f"{kind}.pkl"
         if typed.get(kind) and path.name not in but and not sealed.is_whole(path):
-            again = {"environment": resuming_in_mended(directory).replace(f"wb.resume({name!r}, ", call),
-                     "network": f"{call}network=YourNetwork)", "algorithm": f"{call}algorithm={config.algorithm})"}
             lost = f"is torn: {path}" if path.exists() else f"is not in {directory.code} any more"
             copied = f", or take the folder code {kept}" if (kept := of_its_copy(config)) else ""
-            raise InvalidInput(f"the {kind} of {name}, {getattr(config, kind)}, is code of its user's own, which "
-                               f"{lost}. Give it again: {again[kind]}{copied}.")
+            again = giving_again(directory, kind, forks=forks)
+            raise InvalidInput(f"the {kind} of {directory.name}, {getattr(config, kind)}, is code of its user's own, "
+                               f"which {lost}. Give it again: {again}{copied}.")
 
 
 def with_changes(config: RunConfig, changes: dict[str, Any]) -> RunConfig:

@@ -58,10 +58,9 @@ def forked(
     now, mended = untried.tried_config(run.directory), dict[str, bytes]()
     class_of_own = algorithm if isinstance(algorithm, type) else None
     maker, factory = (None if isinstance(one, str) else one for one in (network, environment))
-    words = {"algorithm": algorithm, "network": network, "environment": environment}
-    changes = changes | {name: word for name, word in words.items() if isinstance(word, str)}
-    if algorithm is not None and class_of_own is None:
-        changes["algorithm"] = algorithm
+    changes = changes | {name: given for name, given, code in (  # what is no code is refused as a field
+        ("algorithm", algorithm, class_of_own), ("network", network, maker), ("environment", environment, factory))
+        if given is not code}
     if class_of_own is not None:
         now, mended = with_algorithm(now, class_of_own, changes)
     mended |= mended_code(run.directory, class_of_own, maker, factory, wrappers, trust_code=trust_code)

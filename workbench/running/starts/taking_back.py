@@ -33,7 +33,6 @@ def take_back(control: Control, *, lease_s: float = lock.LEASE_S) -> bool:
             if before.status is not None:
                 writer.status(before.status)  # with the reason of its end
             writer.event("error", "the mended code never trained, and was taken back")
-            writer.commit()
         untried.drop(directory)
     return True
 
