@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import inspect
 import json
 import math
 import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from types import NoneType
+from types import MappingProxyType, NoneType
 from typing import Any
 
 from workbench.errors import OutOfBounds, UnknownName, WrongType
@@ -188,8 +189,13 @@ for _field, _words in ELSEWHERE.items():
 KINDS: dict[str, type] = {"bool": bool, "int": int, "float": float, "str": str, "dict": dict}
 
 
-def settings(config: type) -> dict[str, Setting]:
+def settings(config: type) -> Mapping[str, Setting]:
     """The settings of a configuration class by name, in order of declaration."""
+    return _settings(config)
+
+
+@functools.lru_cache(maxsize=200)  # a command asks for them thousands of times
+def _settings(config: type) -> Mapping[str, Setting]:
     by_name = {}
     for field in dataclasses.fields(config):
         if "help" not in field.metadata:
@@ -199,7 +205,7 @@ def settings(config: type) -> dict[str, Setting]:
         by_name[field.name] = Setting(
             field.name, KINDS[kind.split("[")[0]], default, optional=rest == "None", **field.metadata
         )
-    return by_name
+    return MappingProxyType(by_name)
 
 
 def annotation_text(annotation: Any) -> str:
