@@ -458,16 +458,6 @@ def test_a_broken_rule_is_named(algorithm: type) -> None:
         wb.check_algorithm(algorithm)
 
 
-@pytest.mark.parametrize("algorithm", [TrainsNoHead, NamesTheRunsMetric])
-def test_a_run_that_has_trained_goes_on_by_the_rules_of_its_time(algorithm: type) -> None:
-    name, description = named_algorithm(algorithm, taken=settings(RunConfig))
-    config = check_algorithm.smaller(RunConfig.build("x", algorithm=name, own_algorithm=description))
-    spec = EnvironmentSpec("x", (4,), "float32", 2)
-    check_algorithm.check_class(algorithm, config, spec=spec, new=False)
-    with pytest.raises(AlgorithmFailed):
-        check_algorithm.check_class(algorithm, config, spec=spec)
-
-
 def test_what_is_no_algorithm_is_refused() -> None:
     with pytest.raises(UnknownName, match="Did you mean 'vtrace'"):
         wb.check_algorithm("vtrac")
@@ -571,12 +561,9 @@ class SeenAsUsual(Good):
         self.distribution = self.Plain(self.distribution)  # type: ignore[assignment]
 
 
-def test_a_distribution_without_scores_is_refused_but_in_runs_that_had_it() -> None:
+def test_a_distribution_without_scores_is_refused() -> None:
     with pytest.raises(AlgorithmFailed, match=r"has no scores\(...\) or preference\(...\).*Derive its class"):
         wb.check_algorithm(SeenAsUsual)
-    name, description = named_algorithm(SeenAsUsual, taken=settings(RunConfig))
-    config = check_algorithm.smaller(RunConfig.build("x", algorithm=name, own_algorithm=description))
-    check_algorithm.check_class(SeenAsUsual, config, spec=EnvironmentSpec("x", (4,), "float32", 2), new=False)
 
 
 class Counts(Good):

@@ -7,7 +7,6 @@ from dataclasses import replace
 import torch
 
 from workbench import algorithms, checkpoints, networks
-from workbench.algorithms import Algorithm
 from workbench.checkpoints.checkpoint import OWN_NETWORK
 from workbench.config import chosen, hardware
 from workbench.config.own_algorithm import check_described
@@ -122,7 +121,8 @@ class Builder:
         own = load_factory(*untried.places(self._run, "algorithm.pkl"))
         if own is not None:
             check_described(own, config.own_algorithm)
-            self._check_own(own, factory)
+            if self._is_untried("algorithm.pkl"):  # with a network of its own, on the CPU
+                check_algorithm.check_class(own, check_algorithm.smaller(config), spec=self._spec, factory=factory)
         algorithm = algorithms.build(config, spec=self._spec, own=own)
         network = networks.build(
             config.network, spec=self._spec, heads=algorithm.heads, factory=factory, seed=config.seed,
@@ -135,11 +135,6 @@ class Builder:
         if factory is not None:  # it may return another shape later on
             networks.check_each_call(network, form)
         return Trainer(network, algorithm, device, hyperparameters)
-
-    def _check_own(self, own: type[Algorithm], factory: Factory | None) -> None:
-        """Try an algorithm that a user wrote, with a network of its own, on the CPU. Raises AlgorithmFailed."""
-        check_algorithm.check_class(own, check_algorithm.smaller(self._state.config), spec=self._spec, factory=factory,
-                                    new=self._is_untried("algorithm.pkl"))
 
     def _is_untried(self, file: str) -> bool:
         """Whether that file of the run's code has not trained: the run has no checkpoint yet, or the code is mended."""

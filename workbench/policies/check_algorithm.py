@@ -135,35 +135,28 @@ def _own_fields(kind: type[LearningConfig], shipped: str) -> dict[str, bool]:
 
 
 def check_class(
-    own: type[Algorithm] | None, config: RunConfig, *, spec: EnvironmentSpec, factory: NetworkFactory | None = None,
-    new: bool = True,
+    own: type[Algorithm] | None, config: RunConfig, *, spec: EnvironmentSpec, factory: NetworkFactory | None = None
 ) -> Found:
     """Test the algorithm of a run, of the class `own` where a user wrote it, with a new network. Returns and raises as
-    `check`.
-
-    Args:
-        new: whether the run has trained nothing by it: rules that are younger than some runs hold for these alone.
-    """
-    if own is not None and new:
+    `check`."""
+    if own is not None:
         rule(isinstance(own.actions, tuple | list) and all(kind in ACTION_KINDS for kind in own.actions),
              f"actions = {own.actions!r} must be a tuple of some of these: {', '.join(ACTION_KINDS)}.")
-    if own is not None:
         _check_constructor(own, config, spec)
     with naming("its constructor"):
         built = algorithms.build(config, spec=spec, own=own)
     rule(hasattr(built, "spec") and hasattr(built, "distribution"),
          "its __init__ leaves out super().__init__(config, spec=spec), which comes first.")
-    if new:
-        rule(hasattr(built.distribution, "scores") and hasattr(built.distribution, "preference"),
-             "its distribution has no scores(...) or preference(...), by which people see the policy. Derive its class "
-             "from workbench.algorithms.Distribution, which has both for actions that are numbers.")
+    rule(hasattr(built.distribution, "scores") and hasattr(built.distribution, "preference"),
+         "its distribution has no scores(...) or preference(...), by which people see the policy. Derive its class "
+         "from workbench.algorithms.Distribution, which has both for actions that are numbers.")
     with naming("heads and overlap"):
         heads, overlap = built.heads, built.overlap
     rule(isinstance(heads, Heads), f"heads are an algorithms.Heads, not {said_of(heads)}.")
     rule(isinstance(overlap, int) and overlap >= 0, f"overlap is a number of steps from 0 on, not {said_of(overlap)}.")
     network = networks.build(config.network, spec=spec, heads=heads, factory=factory, seed=0,
                              normalise=config.hyperparameters.normalize_observations)
-    return check(built, network, spec=spec, config=config.hyperparameters, new=new)
+    return check(built, network, spec=spec, config=config.hyperparameters)
 
 
 def _check_constructor(own: type[Algorithm], config: RunConfig, spec: EnvironmentSpec) -> None:
@@ -182,11 +175,9 @@ def smaller(config: RunConfig, *, but: Collection[str] = ()) -> RunConfig:
                               if name in config.all_settings() and name not in but}, learners=1)
 
 
-def check(
-    algorithm: Algorithm, network: nn.Module, *, spec: EnvironmentSpec, config: Any, new: bool = True
-) -> Found:
+def check(algorithm: Algorithm, network: nn.Module, *, spec: EnvironmentSpec, config: Any) -> Found:
     """Test an algorithm with a network, which are both as new, on the CPU. Raises AlgorithmFailed."""
-    networks.check(network, spec=spec, output=algorithm.heads.output, new=new,
+    networks.check(network, spec=spec, output=algorithm.heads.output, new=True,
                    trained_steps=trained_steps(algorithm, config))
     behaviour = _behaviour(algorithm)
     fresh = copy.deepcopy(network)
@@ -202,9 +193,9 @@ def check(
     random = np.random.default_rng(0)
     unrolls = [_unroll(layout, random, acted) for _ in range(config.batch_size)]
     batch = collate(unrolls)
-    loss, heads = _check_loss(algorithm, network, batch, unrolls[0], config, new)
+    loss, heads = _check_loss(algorithm, network, batch, unrolls[0], config)
     untrained = trained_heads.notes_on(heads, popart=algorithm.heads.popart) if is_own(algorithm) else ()
-    return Found(tuple(loss.scalars), (*check_state(algorithm, network, fresh, batch, config, new), *untrained))
+    return Found(tuple(loss.scalars), (*check_state(algorithm, network, fresh, batch, config), *untrained))
 
 
 def trained_steps(algorithm: Algorithm, config: Any) -> int:
@@ -304,7 +295,7 @@ def _unroll(layout: UnrollLayout, random: np.random.Generator, acted: Callable[[
 
 
 def _check_loss(
-    algorithm: Algorithm, network: nn.Module, batch: Batch, unroll: Unroll, config: Any, new: bool
+    algorithm: Algorithm, network: nn.Module, batch: Batch, unroll: Unroll, config: Any
 ) -> tuple[Loss, trained_heads.Heads]:
     """The loss of a batch, and the heads to which it gave a gradient or none."""
     with naming("before_update(batch, ...)"):
@@ -314,19 +305,18 @@ def _check_loss(
         versions = {name: tensor._version for name, tensor in batch.arrays().items()}
         with trained_heads.heads_of(network) as heads:
             loss = algorithm.loss(network, batch=batch, config=config)  # type: ignore[arg-type]
-    for name, tensor in batch.arrays().items() if new else ():
+    for name, tensor in batch.arrays().items():
         rule(tensor._version == versions[name], f"loss(...) changes batch.{name} in place. Make a new tensor: a batch "
              "can be trained on again, and its observations are counted afterwards.")
     returned.check_loss(loss, algorithm=algorithm, batch=batch)
-    for name in loss.scalars if new else ():
+    for name in loss.scalars:
         rule(name not in METRICS, f"Loss.scalars[{name!r}] has the name of a metric that every run has. Rename it.")
     rule(loss.total.dtype == torch.float32, f"Loss.total is a float32 scalar, not {said_of(loss.total)}.")
     total = float(loss.total.detach())
     rule(bool(np.isfinite(total)), f"Loss.total is {total} for a batch of noise.")
     rule(all(parameter.grad is None for parameter in network.parameters()), "loss(...) takes the gradient itself. It "
          "returns the loss; the learner calls backward() and steps the optimizer.")
-    if new:
-        _check_weights(loss.total, {id(one) for one in (*network.parameters(), *algorithm.parameters())})
+    _check_weights(loss.total, {id(one) for one in (*network.parameters(), *algorithm.parameters())})
     with naming("the gradient of Loss.total"):
         loss.total.backward()  # type: ignore[no-untyped-call]
     slopes = [parameter.grad for parameter in network.parameters() if parameter.grad is not None]
@@ -344,7 +334,7 @@ def _check_loss(
              f"initial_priority(unroll, ...) is a number from 0 on or None, not {said_of(priority)}.")
         rule(is_tensor(loss.priorities, (config.batch_size,)),
              f"with a replay, Loss.priorities are [B], {(config.batch_size,)}, not {said_of(loss.priorities)}.")
-        if new and loss.priorities is not None:
+        if loss.priorities is not None:
             rule(bool(((loss.priorities >= 0) & loss.priorities.isfinite()).all()),
                  f"Loss.priorities are numbers from 0 on, not {loss.priorities.tolist()} as for a batch of noise.")
     return loss, heads

@@ -15,18 +15,16 @@ from workbench.networks.arrays import to_arrays, to_tensors
 
 
 def check_state(
-    algorithm: Algorithm, network: nn.Module, fresh: nn.Module, batch: Batch, config: Any, new: bool
+    algorithm: Algorithm, network: nn.Module, fresh: nn.Module, batch: Batch, config: Any
 ) -> Iterator[str]:
     """Notes on what a resume would change. Raises AlgorithmFailed where state() or load_state(...) breaks a rule.
 
     Args:
         network: as it is after an update's calls, and `fresh` a copy of it that nobody has prepared.
-        new: see `check_algorithm.check_class`.
     """
-    if new:
-        with torch.no_grad():
-            for parameter in algorithm.parameters():  # as if they had learnt something
-                parameter.add_(0.01)
+    with torch.no_grad():
+        for parameter in algorithm.parameters():  # as if they had learnt something
+            parameter.add_(0.01)
     with naming("state()"):
         state = algorithm.state()
         rule(isinstance(state, Mapping), f"state() gives tensors by name, not {said_of(state)}.")
@@ -35,12 +33,8 @@ def check_state(
                  f"state() gives tensors by name, and {name!r} is {said_of(value)}. Make one of it: torch.tensor(...).")
             rule(not value.is_complex(), f"state() gives {name} as {said_of(value)}, which no checkpoint can hold. "
                  "Give torch.view_as_real(...) of it.")
-    if new:
-        again = _check_restored(algorithm, state, network, fresh, config)
-        yield from _changes(algorithm, again, state, batch, config, (network, fresh))
-    else:
-        with naming("load_state(state)"):
-            algorithm.load_state({name: value.clone() for name, value in state.items()})
+    again = _check_restored(algorithm, state, network, fresh, config)
+    yield from _changes(algorithm, again, state, batch, config, (network, fresh))
     with naming("parameters()"):
         kept = len(list(algorithm.parameters()))
     rule(not kept or bool(state), f"parameters() has {kept} that state() does not keep: a resume would lose them.")
