@@ -112,7 +112,7 @@ def test_a_kernel_sets_its_device_and_threads_and_loads_no_torch(cells) -> None:
 def test_the_magics_list_attach_and_tune(cells) -> None:
     assert "first" in said(cells, 2) and "CartPole-v1" in said(cells, 2)
     assert "Run(first" in said(cells, 3) and said(cells, 3).split()[-1] == "first"
-    assert "first: learning_rate 0.002 → 0.0003" in said(cells, 4) and "batch_timeout_ms 5.0 → 2.0" in said(cells, 4)
+    assert "first: learning_rate 0.002 → 0.0003" in said(cells, 4) and "batch_timeout_ms 30.0 → 2.0" in said(cells, 4)
     assert "entropy_cost" in said(cells, 5) and "→ 0.02" in said(cells, 5)
     assert "learning_rate" in said(cells, 6) and "0.0003" in said(cells, 6)
     assert said(cells, 9).split()[-1] == "first"

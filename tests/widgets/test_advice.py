@@ -44,7 +44,7 @@ def test_a_full_queue_is_no_reason_for_smaller_batches() -> None:
     ("inference", {"actors": 2, "envs_per_actor": 16}, "max_batch", 32, True),
     ("inference", {"actors": 4, "envs_per_actor": 16, "max_batch": 8}, "max_batch", 16, True),
     ("inference", {"actors": 2, "envs_per_actor": 16, "max_batch": 32}, "envs_per_actor", 32, False),
-    ("batch_wait", {}, "batch_timeout_ms", 2.5, True),
+    ("batch_wait", {}, "batch_timeout_ms", 15.0, True),
     ("environments", {"actors": 3}, "actors", 4, True),
     ("training", {"batch_size": 32}, "batch_size", 64, False),
 ])

@@ -61,7 +61,7 @@ class LiveFields(TypedDict, total=False):
     actor_memory_limit_gb: float  # 0.0  [0 to 100,000 GB]  memory beyond which an actor is ended and started anew, …
     step_timeout_s: float  # 600.0  [0 to 1 M s]  time without a step after which an actor is ended and …
     max_batch: int  # 0  [0 to 65,536 environments]  largest inference batch; 0: half of the environments
-    batch_timeout_ms: float  # 5.0  [0 to 10,000 ms]  longest that a partial inference batch waits for more
+    batch_timeout_ms: float  # 30.0  [0 to 10,000 ms]  longest that a partial inference batch waits for more
     checkpoint_interval_s: float  # 600.0  [1 to 10 M s]  time between checkpoints
 
 

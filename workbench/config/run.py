@@ -110,7 +110,7 @@ class RunConfig(NamesNearest):
                              choices=("auto", "fp32", "bf16"))
     max_batch: int = setting(0, "largest inference batch; 0: half of the environments", unit="environments", low=0,
                              high=65_536, live=True, group="system", source="SEED utils.py: num_envs // 2")
-    batch_timeout_ms: float = setting(5.0, "longest that a partial inference batch waits for more", unit="ms", low=0.0,
+    batch_timeout_ms: float = setting(30.0, "longest that a partial inference batch waits for more", unit="ms", low=0.0,
                                       high=10_000.0, live=True, group="system")
     learner_threads: int = setting(0, "threads of training on a CPU; 0: half of the cores, or what the life before "
                                    "found, and others are tried while the run learns", unit="threads", low=0, high=256)
