@@ -32,10 +32,10 @@ _CLOSING = {"_evaluate", "_rollout", "_branch"}  # close their environments at S
 
 def _background(entry: str, words: Sequence[str]) -> int:
     """Run the process that another process of the workbench asked for."""
-    from workbench.wire.lifeline import Lifeline, leave
+    from workbench.wire.lifeline import Lifeline, at_sigterm, leave
 
     if entry in _CLOSING:
-        signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
+        at_sigterm(lambda *_: sys.exit(128 + signal.SIGTERM))
     lifeline = Lifeline() if entry in _WITH_PARENT else None  # before torch is loaded, which may take long
     module, _, name = _ENTRIES[entry].partition(":")
     function = getattr(import_module(f"workbench.{module}"), name)

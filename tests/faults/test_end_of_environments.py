@@ -153,7 +153,7 @@ def test_a_step_is_not_broken_off(monkeypatch: pytest.MonkeyPatch) -> None:
         def close(self) -> None:
             done.append("closed")
 
-    monkeypatch.setattr(ending.signal, "signal", lambda *_: None)
+    monkeypatch.setattr(ending, "at_sigterm", lambda act: None)
     monkeypatch.setattr(ending.os, "_exit", lambda code: done.append(f"exit {code}"))
     end = ending.Ending()
     (group,) = end.made(lambda: [Group()])  # type: ignore[list-item]

@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import asyncio
 import os
-import signal
 import sys
 from collections.abc import Callable
 from contextlib import suppress
 from typing import Any, cast
 
 from workbench.environments.contract import VectorEnvironment
+from workbench.wire.lifeline import at_sigterm
 
 
 class Ending:
@@ -23,8 +23,7 @@ class Ending:
     def __init__(self) -> None:
         self._groups: list[VectorEnvironment] = []
         self._is_asked = self._is_busy = False
-        signal.signal(signal.SIGTERM, self._ask)
-        os.register_at_fork(after_in_child=lambda: signal.signal(signal.SIGTERM, signal.SIG_DFL))  # of an environment
+        at_sigterm(self._ask)
 
     def made(self, make: Callable[[], list[VectorEnvironment]]) -> list[VectorEnvironment]:
         """The groups that `make` returns; their steps and resets are not broken off."""

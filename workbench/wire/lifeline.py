@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import sys
 import threading
 from collections.abc import Callable
@@ -95,6 +96,12 @@ def let_learner_first() -> None:
     """Lowers the priority of this process: inference and training, for which all others wait, get a core first."""
     with suppress(OSError, AttributeError):  # not permitted, or Windows
         os.setpriority(os.PRIO_PROCESS, 0, max(os.getpriority(os.PRIO_PROCESS, 0), _NICENESS))
+
+
+def at_sigterm(act: Callable[..., object]) -> None:
+    """Let SIGTERM call `act` in this process; one that an environment forks, and ends by the signal, it ends."""
+    signal.signal(signal.SIGTERM, act)
+    os.register_at_fork(after_in_child=lambda: signal.signal(signal.SIGTERM, signal.SIG_DFL))
 
 
 def leave(code: int) -> NoReturn:
