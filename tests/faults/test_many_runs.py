@@ -21,8 +21,8 @@ ENDED = 48
 
 
 @pytest.fixture(scope="module")
-def alive(module_home: Path) -> list[wb.Run]:
-    """Two runs that train among 48 that have ended in every way."""
+def ended(module_home: Path) -> None:
+    """Runs that have ended in every way."""
     states = ("stopped", "finished", "failed", "training")  # the last one without a supervisor: dead
     for number in range(ENDED):
         config = RunConfig.build("testing/counting-v0", **COUNTING)
@@ -35,6 +35,11 @@ def alive(module_home: Path) -> list[wb.Run]:
             writer.scalars(Progress(step * 100, step * 100, step, float(step)), {"loss": 1.0 / (step + 1)})
         writer.status({"state": states[number % 4], "frames": 4900, "frames_per_second": 10.0})
         writer.close()
+
+
+@pytest.fixture(scope="module")
+def alive(ended: None) -> list[wb.Run]:
+    """Two runs that train among those that have ended."""
     return [wb.launch("testing/counting-v0", environment_options={"step_ms": 10.0}, **COUNTING) for _ in range(2)]
 
 
@@ -52,7 +57,7 @@ def test_fifty_runs_are_listed_as_they_are(alive: list[wb.Run]) -> None:
         assert (row.frames, row.frames_per_second) == (4900, 0.0)
 
 
-def test_each_is_found_by_its_name_and_a_misspelt_one_has_a_near_one(alive: list[wb.Run]) -> None:
+def test_each_is_found_by_its_name_and_a_misspelt_one_has_a_near_one(ended: None) -> None:
     assert wb.attach("old-17").metrics("loss")["value"].iloc[-1] == pytest.approx(1 / 50)
     with pytest.raises(RunNotFound, match=r"Did you mean 'old-\d+'"):
         wb.attach("odl-17")
