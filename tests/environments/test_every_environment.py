@@ -1,5 +1,5 @@
 """One environment of every family through the real actor process and a real socket: the contract holds message by
-message, the same seed gives the same trajectory, and it is that of the vector environment in this process."""
+message, and the same seed gives the same trajectory as to the vector environment in this process."""
 
 from __future__ import annotations
 
@@ -86,7 +86,7 @@ def actor_process(run: RunDirectory, log: Path) -> Iterator[subprocess.Popen[byt
 
 
 def played(run: RunDirectory, log: Path) -> Learner:
-    """What a new actor process says to a new learner."""
+    """What an actor process says to a learner."""
     learner = Learner()
     server = serve(run.learner_address(), run.token(), calls={}, streams={"play": learner.play})
     try:
@@ -134,9 +134,8 @@ def test_an_actor_process_keeps_the_contract_and_repeats_what_its_seed_gives(nam
     for package in NEEDS[name]:
         pytest.importorskip(package, reason=f"{name} needs {package}, which is not installed")
     run = run_of(name)
-    one, two = (played(run, tmp_path / f"{life}.log") for life in ("one", "two"))
-    assert one.hello is not None and two.hello is not None
-    assert one.hello.spec == two.hello.spec and one.hello.run_id != two.hello.run_id
+    one = played(run, tmp_path / "actor.log")
+    assert one.hello is not None
     assert (one.hello.environments, one.hello.groups) == (ROWS.get(name, 4), GROUPS)
     here = in_this_process(run)
     for group, said in one.said.items():
@@ -148,8 +147,6 @@ def test_an_actor_process_keeps_the_contract_and_repeats_what_its_seed_gives(nam
         for before, after in zip(steps[:-1], steps[1:], strict=True):
             rules.next(after, before)
         assert rules.varied and rules.counts.steps > 0
-        check_same(steps, [message.step for message in two.said[group]], "same seed, same trajectory",
-                    "a second actor process")
         check_same(steps, here[group], "same seed, same trajectory", "the actor's process and this one")
 
 
