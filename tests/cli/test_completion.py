@@ -13,11 +13,13 @@ import pytest
 from jupyter_client.manager import KernelManager
 
 import workbench as wb
-from tests.conftest import LONGEST_S, SMALL
+from tests.conftest import LONGEST_S
+from tests.widgets import recorded
 from workbench.cli import completion
 from workbench.cli.completion import matches, open_call
 from workbench.config import RunConfig
 from workbench.config.own_algorithm import described
+from workbench.rundir import RunDirectory
 
 
 @pytest.mark.parametrize(("code", "function", "keyword", "place", "prefix", "quoted"), [
@@ -73,11 +75,8 @@ def test_a_keyword_that_is_there_already_is_not_offered_again() -> None:
 
 
 @pytest.fixture(scope="module")
-def run(module_home: Path) -> wb.Run:
-    run = wb.launch("CartPole-v1", name="completed", total_frames=10**9, progress=False, **{**SMALL, "actors": 1})
-    run.wait(updates=3, timeout_s=240, progress=False)
-    run.stop()
-    return run
+def run(module_home: Path) -> RunDirectory:
+    return recorded.vtrace("completed")
 
 
 class Kernel:
@@ -114,7 +113,7 @@ class Kernel:
 
 
 @pytest.fixture(scope="module", params=[False, True], ids=["without jedi", "with jedi"])
-def kernel(request: pytest.FixtureRequest, run: wb.Run) -> Iterator[Kernel]:
+def kernel(request: pytest.FixtureRequest, run: RunDirectory) -> Iterator[Kernel]:
     started = Kernel()
     try:
         started.run(f"%config IPCompleter.use_jedi = {request.param}")
