@@ -143,34 +143,27 @@ def test_it_says_what_it_learns_from_and_counts_frames_and_epochs_apart(stopped:
     assert not len(stopped.events.query("kind == 'error'"))
 
 
-def test_a_resumed_run_goes_on_with_them_and_says_so_once(stopped: wb.Run) -> None:
-    before = stopped.status
-    again = wb.resume("clone", progress=False)
-    try:
-        assert again.wait(updates=before.updates + 10, timeout_s=240, progress=False).frames > before.frames
-        assert len(again.events.query("kind == 'demonstrations'")) == 1
-    finally:
-        again.stop()
-
-
-def test_a_fork_goes_on_with_them_though_the_run_is_gone(stopped: wb.Run) -> None:
+def test_a_fork_goes_on_with_them_though_the_run_is_gone_and_is_resumed(stopped: wb.Run) -> None:
     fork = stopped.fork(name="fork", unroll_length=5, learning_rate=1e-4, progress=False)
     own, source = fork.directory.demonstrations, stopped.directory.demonstrations
     assert own.read_bytes() == source.read_bytes() and own.stat().st_ino == source.stat().st_ino, "it takes no space"
     started = fork.status.updates
     fork.wait(updates=started + 10, timeout_s=240, progress=False)
-    fork.stop()
+    before = fork.stop()
     source.unlink()
     try:
         with pytest.raises(StorageFailed, match=r"steps\.safetensors is gone: this run learns from the demonstrations"):
             wb.resume("clone", progress=False)
         again = wb.resume("fork", progress=False)
-        again.wait(updates=started + 20, timeout_s=240, progress=False)
+        status = again.wait(updates=before.updates + 10, timeout_s=240, progress=False)
+        assert status.frames > before.frames
+        assert not len(again.events.query("kind == 'demonstrations'")), "it was said once, by the run that it is of"
         again.stop()
     finally:
         os.link(own, source)
 
 
+@pytest.mark.full
 def test_a_clone_is_where_another_algorithm_begins(stopped: wb.Run) -> None:
     run = wb.launch("testing/catch-v0", algorithm="ppo", checkpoint=stopped, progress=False,
                     **{**SMALL, "minibatches": 2})
