@@ -121,8 +121,25 @@ def end_all(folder: Path) -> None:
             os.kill(int(pid), signal.SIGKILL)
 
 
+class Forks(Simulator):
+    """It forks a worker in its constructor, too, as multiprocessing does, and ends it by SIGTERM."""
+
+    def __init__(self, folder: str) -> None:
+        super().__init__(folder)
+        self._worker = os.fork()
+        if not self._worker:
+            time.sleep(600)
+            os._exit(0)
+
+    def close(self) -> None:
+        os.kill(self._worker, signal.SIGTERM)
+        _, status = os.waitpid(self._worker, 0)
+        (self._folder / f"{self._program.pid}.worker").write_text(str(os.WTERMSIG(status)))
+        super().close()
+
+
 def test_environments_are_closed_when_their_actor_or_their_run_ends(home: Path, tmp_path: Path) -> None:
-    run = wb.launch(Simulator, environment_options={"folder": str(tmp_path)}, **{**FEW, "actors": 2})
+    run = wb.launch(Forks, environment_options={"folder": str(tmp_path)}, **{**FEW, "actors": 2})
     try:
         run.scale(actors=1)
         eventually(lambda: len(ends_in(tmp_path)[1]) >= 2, what="the end of an actor's environments")
@@ -131,6 +148,8 @@ def test_environments_are_closed_when_their_actor_or_their_run_ends(home: Path, 
         began, closed = ends_in(tmp_path)
         end_all(tmp_path)
     assert len(began) >= 4 and closed == began and not list(tmp_path.glob("*.broken"))
+    signals = [path.read_text() for path in tmp_path.glob("*.worker")]
+    assert signals == ["15"] * len(closed), "a worker ends by the signal itself"
 
 
 def test_an_environment_that_never_closes_is_killed(home: Path) -> None:
@@ -158,30 +177,6 @@ def test_a_step_is_not_broken_off(monkeypatch: pytest.MonkeyPatch) -> None:
     end = ending.Ending()
     (group,) = end.made(lambda: [Group()])  # type: ignore[list-item]
     assert group.step(None) == "result" and done == ["stepped", "closed", "exit 0"]  # type: ignore[arg-type,comparison-overlap]
-
-
-class Forks(Rewarding):
-    """It forks a worker in its constructor, as multiprocessing does, and ends it by SIGTERM."""
-
-    def __init__(self, folder: str) -> None:
-        super().__init__()
-        self._folder, self._worker = Path(folder), os.fork()
-        if not self._worker:
-            time.sleep(600)
-            os._exit(0)
-
-    def reward(self) -> float:
-        return 1.0
-
-    def close(self) -> None:
-        os.kill(self._worker, signal.SIGTERM)
-        _, status = os.waitpid(self._worker, 0)
-        (self._folder / f"{self._worker} {os.WTERMSIG(status)}").touch()
-
-
-def test_a_worker_that_an_environment_forks_ends_by_the_signal_itself(home: Path, tmp_path: Path) -> None:
-    wb.launch(Forks, environment_options={"folder": str(tmp_path)}, **FEW).stop()
-    assert [path.name.split()[1] for path in tmp_path.iterdir()] == ["15", "15"]
 
 
 PRINTS = """
