@@ -1,4 +1,5 @@
-"""The wall on runs that really train: every environment is there with its own step, and a click opens one."""
+"""The wall on runs that really train: every environment is there with its own step, and a click opens one. And what a
+run of CartPole by R2D2 shows on the wall, and in the view of one environment."""
 
 from __future__ import annotations
 
@@ -12,8 +13,10 @@ import pytest
 
 import workbench as wb
 from tests.conftest import SMALL, eventually
-from workbench.errors import InvalidInput, OutOfBounds
+from tests.widgets.test_watch import joined, looks
+from workbench.errors import InvalidInput, OutOfBounds, RunNotAlive
 from workbench.playing.wall import Cell, Wall
+from workbench.playing.watch import Watching
 from workbench.tables import evenly_spaced
 from workbench.testing import CountingEnv
 from workbench.widgets.episodes.wall_view import WallView
@@ -115,19 +118,36 @@ def test_a_wall_follows_the_number_of_actors(run: wb.Run, view: WallView) -> Non
         eventually(lambda before=came: (view.look(), view._cells[before.env])[1] is not before, what="a later step")
 
 
-def test_classic_control_is_drawn_and_the_end_of_the_run_is_said(module_home: Path) -> None:
-    run = wb.launch("CartPole-v1", name="drawn", total_frames=10**9, progress=False, **{**SMALL, "actors": 1})
-    view = run.watch()
-    eventually(lambda: (view.look(), view._cells)[1])
-    cell = next(iter(view._cells.values()))
+@pytest.fixture(scope="module")
+def pole(module_home: Path) -> wb.Run:
+    return wb.launch("CartPole-v1", algorithm="r2d2", name="pole", total_frames=10**9, progress=False,
+                     **{**SMALL, "actors": 1})
+
+
+def test_classic_control_is_drawn(pole: wb.Run) -> None:
+    cell = next(iter(seen(Wall(pole._control)).values()))
     assert cell.sketch is not None and cell.pose is not None and cell.pose.shape == (4, 3)
     assert cell.pose[1][0] == cell.picture[0]
-    alone = run.watch(0)
-    look = eventually(lambda: (look := alone._watching.look()).steps and look)
+    (look, *_) = looks(Watching(pole._control, 0), 1)
     assert look.entries[0] == "cart position"
     np.testing.assert_allclose(look.columns["pose"].reshape(-1, 4, 3)[:, 1, 0], look.columns["observation"][:, 0])
-    run.stop()
-    view.look()
-    assert view.over and "drawn is stopped" in view.still()["text/plain"]
-    alone.close()
-    view.close()
+
+
+def test_q_values_are_shown_for_r2d2(pole: wb.Run) -> None:
+    found = looks(Watching(pole._control, 0), 20)
+    assert {look.kind for look in found} == {"q_value"}
+    steps = joined(found)
+    np.testing.assert_allclose(steps["value"], steps["scores"].max(-1), rtol=1e-6)
+    assert steps["observation"].shape[1:] == (4,) and np.isfinite(steps["state_norm"]).all()
+
+
+def test_the_end_of_the_run_is_said(pole: wb.Run) -> None:
+    views = [pole.watch(), pole.watch(0)]
+    pole.stop()
+    for view in views:
+        view.look()
+        assert view.over and view.tick(), "it asks seldom whether it goes on"
+        assert "pole is stopped" in view.still()["text/plain"]
+        view.close()
+    with pytest.raises(RunNotAlive, match="wb.resume"):
+        pole.watch(0)

@@ -182,23 +182,6 @@ def test_a_paused_run_is_named_as_the_reason(run: wb.Run) -> None:
     assert eventually(lambda: watching.look().steps, what="it goes on")
 
 
-def test_q_values_are_shown_for_r2d2_and_the_end_of_the_run_is_said(module_home: Path) -> None:
-    run = wb.launch("CartPole-v1", algorithm="r2d2", name="valued", total_frames=10**9, progress=False,
-                    **{**SMALL, "actors": 1})
-    watching = Watching(run._control, 0)
-    found = joined(looks(watching, 20))
-    assert watching.look().kind in ("q_value", "")
-    np.testing.assert_allclose(found["value"], found["scores"].max(-1), rtol=1e-6)
-    assert found["observation"].shape[1:] == (4,) and np.isfinite(found["state_norm"]).all()
-    view = run.watch(0)
-    run.stop()
-    view.look()
-    assert view.over and view.tick(), "it asks seldom whether it goes on"
-    assert "valued is stopped" in view.still()["text/plain"]
-    with pytest.raises(RunNotAlive, match="wb.resume"):
-        run.watch(0)
-
-
 @pytest.mark.full
 def test_numbers_that_a_run_chooses_are_followed_on_their_axes(module_home: Path) -> None:
     run = wb.launch("Pendulum-v1", name="numbers", total_frames=10**9, progress=False, **{**SMALL, "actors": 1})
