@@ -123,21 +123,24 @@ def test_a_run_that_the_server_resumed_outlives_the_server(run: Run, module_home
 # --- the rows ---------------------------------------------------------------------------------------------------------
 
 
-def test_an_action_goes_its_way_through_the_overview(module_home: Path, overview: Overview) -> None:
-    run = wb.launch("testing/catch-v0", name="steered", **STARTED)
-    assert row(overview, "steered")["actions"] == ["stop"]
+def test_an_action_goes_its_way_through_the_overview(run: Run, overview: Overview) -> None:
+    assert "starting" in overview.act("run", "listed", "resume")
+    eventually(lambda: row(overview, "listed")["state"] == "training", what="training again")
+    assert row(overview, "listed")["actions"] == ["stop"]
     with pytest.raises(RunAlive):
-        overview.act("run", "steered", "delete")
-    assert "Stop it first" in row(overview, "steered")["failure"]
-    assert "stopping" in overview.act("run", "steered", "stop")
-    assert row(overview, "steered")["failure"] == ""
+        overview.act("run", "listed", "delete")
+    assert "Stop it first" in row(overview, "listed")["failure"]
+    assert "stopping" in overview.act("run", "listed", "stop")
+    assert row(overview, "listed")["failure"] == ""
     eventually(lambda: run.state == "stopped", what="stopped")
-    assert "starting" in overview.act("run", "steered", "resume")
-    eventually(lambda: row(overview, "steered")["state"] == "training", what="training again")
-    run.stop()
-    assert "trash" in overview.act("run", "steered", "delete")
-    assert not any(listed["name"] == "steered" for listed in overview.look()["runs"])
-    assert list((module_home / "trash").glob("steered-*"))
+
+
+def test_a_run_is_deleted_through_the_overview(home: Path, overview: Overview) -> None:
+    recorded.new("old").write(state="stopped")
+    assert row(overview, "old")["actions"] == ["resume", "delete"]
+    assert "trash" in overview.act("run", "old", "delete")
+    assert not overview.look()["runs"]
+    assert list((home / "trash").glob("old-*"))
 
 
 @pytest.mark.parametrize("name", ["../runs", "/tmp", "", "a/b", HOSTILE])
