@@ -12,6 +12,7 @@ import sysconfig
 import tomllib
 import venv
 from pathlib import Path
+from typing import Any
 
 import pytest
 import yaml
@@ -21,6 +22,17 @@ from tests.notebooks.lessons import LESSONS
 from workbench.cli import kernelspec
 
 CHECKOUT = Path(__file__).parent.parent
+CODE = """
+import json
+import workbench as wb
+from workbench.environments.atari.scores import human_normalized
+from workbench.lessons import notebook_files
+policies = wb.pretrained()
+for one in policies:
+    one.verify()
+print(json.dumps({"file": wb.__file__, "lessons": [str(one) for one in notebook_files.every()],
+                  "score": human_normalized("pong", 14.6), "policies": {str(one.path): one.card for one in policies}}))
+"""
 
 
 @pytest.fixture(scope="module")
@@ -40,9 +52,14 @@ def run(*arguments: str, cwd: Path, path: Path | None = None) -> str:
     return done.stdout
 
 
-def test_the_wheel_imports_outside_the_checkout(installed: Path, tmp_path: Path) -> None:
-    said = run("-c", "import workbench; print(workbench.__file__)", cwd=tmp_path, path=installed)
-    assert Path(said.strip()) == installed / "workbench" / "__init__.py"
+@pytest.fixture(scope="module")
+def said(installed: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+    """What a process says that has the wheel and is outside the checkout."""
+    return json.loads(run("-c", CODE, cwd=tmp_path_factory.mktemp("outside"), path=installed))
+
+
+def test_the_wheel_imports_outside_the_checkout(installed: Path, said: dict[str, Any]) -> None:
+    assert Path(said["file"]) == installed / "workbench" / "__init__.py"
 
 
 def test_a_ray_cluster_installs_the_wheel_by_its_file(wheel: Path) -> None:
@@ -55,25 +72,19 @@ def test_the_wheels_command_line_answers_outside_the_checkout(installed: Path, t
     assert (installed / "bin" / "workbench").exists()
 
 
-def test_all_lessons_travel_in_the_wheel(installed: Path, tmp_path: Path) -> None:
-    code = "from workbench.lessons import notebook_files; print(*notebook_files.every(), sep=chr(10))"
-    said = run("-c", code, cwd=tmp_path, path=installed)
+def test_all_lessons_travel_in_the_wheel(installed: Path, said: dict[str, Any]) -> None:
     packaged = installed / "workbench" / "notebooks"
-    assert [Path(one) for one in said.split()] == [packaged / one.name for one in LESSONS]
+    assert [Path(one) for one in said["lessons"]] == [packaged / one.name for one in LESSONS]
 
 
-def test_published_scores_travel_in_the_wheel(installed: Path, tmp_path: Path) -> None:
-    code = "from workbench.environments.atari.scores import human_normalized; print(human_normalized('pong', 14.6))"
-    assert run("-c", code, cwd=tmp_path, path=installed).strip() == "1.0"
+def test_published_scores_travel_in_the_wheel(said: dict[str, Any]) -> None:
+    assert said["score"] == 1.0
 
 
-def test_pretrained_policies_travel_in_the_wheel_whole(installed: Path, tmp_path: Path) -> None:
-    code = ("import workbench as wb\nfor one in wb.pretrained():\n    one.verify()\n    assert one.card\n"
-            "    print(one.path)")
-    said = run("-c", code, cwd=tmp_path, path=installed)
+def test_pretrained_policies_travel_in_the_wheel_whole(installed: Path, said: dict[str, Any]) -> None:
     shipped = sorted((CHECKOUT / "workbench" / "pretrained").glob("*/meta.json"))
     expected = [installed / "workbench" / "pretrained" / one.parent.name for one in shipped]
-    assert [Path(one) for one in said.split()] == expected and shipped
+    assert [Path(one) for one in said["policies"]] == expected and shipped and all(said["policies"].values())
 
 
 @pytest.mark.parametrize("device", kernelspec.DEVICES)
