@@ -225,8 +225,7 @@ def inference_server(address: str, given: SimpleNamespace) -> Iterator[None]:
         network = null_network(device.torch)
     else:
         network = networks.build(given.network, spec=spec, heads=algorithm.heads, seed=0).to(device.torch)
-    layout = UnrollLayout(spec, unroll_length=UNROLL, overlap=algorithm.overlap,
-                          behaviour=algorithm.behaviour_fields(), state_shapes=())
+    layout = UnrollLayout.of(algorithm, network, UNROLL)
     environments = given.actors * given.size * given.flight
     slots = {"num_envs": environments, "held": unrolls.capacity}
     keeps = given.unrolls and device.keeps_frames

@@ -11,7 +11,7 @@ import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 import torch
@@ -106,11 +106,9 @@ class Rig:
         self.algorithm = algorithm = algorithms.build(config, spec=spec)
         self.network = CountingNetwork(spec, algorithm.heads.output)
         self.policy = PublishedPolicy(self.network, version=0, device=device())
-        layout = UnrollLayout(
-            spec, unroll_length=config.hyperparameters.unroll_length,
-            overlap=algorithm.overlap if self.overlap is None else self.overlap,
-            behaviour=algorithm.behaviour_fields(), state_shapes=((1,),), keeps_finals=algorithm.values_finals,
-        )
+        layout = UnrollLayout.of(algorithm, self.network, config.hyperparameters.unroll_length)
+        if self.overlap is not None:
+            layout = replace(layout, overlap=self.overlap)
         frames = FrameTable(layout, device=device(), slots=1) if device().keeps_frames else None
         self.inference = Inference(
             spec, config=lambda: self.config, algorithm=algorithm, policy=self.policy,

@@ -53,8 +53,7 @@ def drawn(rollouts: list[Rollout], policy: LoadedPolicy, path: Path, *, burn_in:
     recorded = demonstration_file.read(path)
     demonstration_file.check_spaces(recorded, policy.spec)
     one = algorithms.build(config, spec=policy.spec)
-    state = tuple(tuple(part.shape[1:]) for part in policy.network.initial_state(1))  # type: ignore[operator]
-    layout = UnrollLayout(policy.spec, T, one.overlap, one.behaviour_fields(), state)
+    layout = UnrollLayout.of(one, policy.network, T)
     config = config.replaced(batch_size=-(-len(recorded.reward) // T), demonstration_ratio=1e6)
     source = batch_source.build(one, layout, config=config.hyperparameters, folder=path.parent, seed=5,
                                 pin_memory=False, updates=lambda: 1, recorded=recorded)

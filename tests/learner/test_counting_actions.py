@@ -122,8 +122,7 @@ def played(kind: str, *, parts: bool, frame_stack: int, steps: int, groups: int 
     algorithm = algorithms.build(config, spec=spec)
     plain = EchoNetwork(spec)
     network = Observed(plain, spec, normalise=False) if needs_observed(spec, normalise=False) else plain
-    layout = UnrollLayout(spec, unroll_length=4, overlap=0, behaviour=algorithm.behaviour_fields(),
-                          state_shapes=((1,),))
+    layout = UnrollLayout.of(algorithm, network, unroll_length=4)
     device = counting.device()
     inference = Inference(
         spec, config=lambda: config, algorithm=algorithm, policy=PublishedPolicy(network, version=7, device=device),

@@ -113,16 +113,9 @@ def known_to_torch(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(torch, "autocast", lambda *_, **__: nullcontext())
 
 
-def layout_of(trainer: Trainer, config: RunConfig, spec: EnvironmentSpec) -> UnrollLayout:
-    algorithm = trainer.algorithm
-    return UnrollLayout(spec, config.hyperparameters.unroll_length, algorithm.overlap, algorithm.behaviour_fields(),
-                        tuple(tuple(part.shape[1:]) for part in trainer.network.initial_state(1)),
-                        algorithm.values_finals)
-
-
-def batch_on(device: Device, trainer: Trainer, config: RunConfig, spec: EnvironmentSpec) -> Batch:
+def batch_on(device: Device, trainer: Trainer, config: RunConfig) -> Batch:
     """A batch of zeros, whatever the algorithm keeps."""
-    fields = layout_of(trainer, config, spec).fields
+    fields = UnrollLayout.of(trainer.algorithm, trainer.network, config.hyperparameters.unroll_length).fields
     unrolls = [Unroll(**Unroll.attributes_of({name: np.zeros(shape, dtype) for name, (shape, dtype) in fields.items()}),
                       env_id=env_id, run_id=1) for env_id in range(config.hyperparameters.batch_size)]
     return device.place_batch(algorithms.collate(unrolls))
@@ -139,7 +132,7 @@ def test_an_update_reads_no_value_of_the_device(name: str) -> None:
     config, spec = ALL[name]
     device = NoValues()
     trainer = trainer_on(device, config, spec)
-    batch = batch_on(device, trainer, config, spec)
+    batch = batch_on(device, trainer, config)
     for number in range(2):  # the second one finds the optimizer's state
         trainer.algorithm.before_update(batch, config=config.hyperparameters)
         loss, loss_and_norm = trainer._step(batch, config.hyperparameters)
@@ -157,7 +150,7 @@ def test_acting_reads_no_value_of_the_device_but_what_it_fetches(name: str) -> N
     config, spec = ALL[name]
     device, rows = NoValues(), 4
     trainer = trainer_on(device, config, spec)
-    layout = layout_of(trainer, config, spec)
+    layout = UnrollLayout.of(trainer.algorithm, trainer.network, config.hyperparameters.unroll_length)
     frames = FrameTable(layout, device=device, slots=rows)
     inference = Inference(
         spec, config=lambda: config, algorithm=trainer.algorithm, frames=frames, num_envs=rows, device=device,

@@ -63,8 +63,7 @@ def check(config, storage_folder):
     algorithm = algorithms.build(config, spec=SPEC)
     network = networks.build(config.network, spec=SPEC, heads=algorithm.heads, seed=0)
     device, settings = Device("cpu", precision="fp32"), config.hyperparameters
-    states = tuple(tuple(part.shape[1:]) for part in network.initial_state(1))
-    layout = UnrollLayout(SPEC, settings.unroll_length, algorithm.overlap, algorithm.behaviour_fields(), states)
+    layout = UnrollLayout.of(algorithm, network, settings.unroll_length)
     experience = batch_source.build(
         algorithm, layout, config=settings, folder=storage_folder, seed=0, pin_memory=False)
     inference = Inference(

@@ -63,7 +63,8 @@ class Builder:
         device = choose(config, spec, own_network=factory is not None, compiled=self._run.compiled)
         threads = self._threads(device)
         trainer = self._trainer(device, factory)
-        layout, recorded = self._layout(trainer), self._demonstrations()
+        layout = UnrollLayout.of(trainer.algorithm, trainer.network, self._state.hyperparameters.unroll_length)
+        recorded = self._demonstrations()
         experience = batch_source.build(
             trainer.algorithm, layout, config=state.hyperparameters, folder=self._run.replay(learners.rank),
             seed=state.seed(2), pin_memory=device.kind == "cuda", alone=learners.size == 1,
@@ -139,15 +140,6 @@ class Builder:
     def _is_untried(self, file: str) -> bool:
         """Whether that file of the run's code has not trained: the run has no checkpoint yet, or the code is mended."""
         return not checkpoints.every(self._run.checkpoints) or untried.is_untried(self._run, file)
-
-    def _layout(self, trainer: Trainer) -> UnrollLayout:
-        algorithm = trainer.algorithm
-        state: tuple[torch.Tensor, ...] = trainer.network.initial_state(1)  # type: ignore[operator]
-        return UnrollLayout(
-            self._spec, unroll_length=self._state.hyperparameters.unroll_length, overlap=algorithm.overlap,
-            behaviour=algorithm.behaviour_fields(), state_shapes=tuple(tuple(part.shape[1:]) for part in state),
-            keeps_finals=algorithm.values_finals,
-        )
 
     def _demonstrations(self) -> Recorded | None:
         """The episodes that the run learns from, if its algorithm does. Raises StorageFailed, InvalidInput."""

@@ -179,7 +179,7 @@ def check(algorithm: Algorithm, network: nn.Module, *, spec: EnvironmentSpec, co
     """Test an algorithm with a network, which are both as new, on the CPU. Raises AlgorithmFailed."""
     networks.check(network, spec=spec, output=algorithm.heads.output, new=True,
                    trained_steps=trained_steps(algorithm, config))
-    behaviour = _behaviour(algorithm)
+    _check_behaviour(algorithm)
     fresh = copy.deepcopy(network)
     with naming("prepare(network)"):
         algorithm.prepare(network)
@@ -187,9 +187,7 @@ def check(algorithm: Algorithm, network: nn.Module, *, spec: EnvironmentSpec, co
         algorithm.to("cpu")
     RateFactors(algorithm, inner(network), config).of(config)
     acted = _acted(algorithm, network, spec, config)
-    layout = UnrollLayout(spec, config.unroll_length, algorithm.overlap, behaviour,
-                          tuple(tuple(part.shape[1:]) for part in network.initial_state(1)),  # type: ignore[operator]
-                          keeps_finals=algorithm.values_finals)
+    layout = UnrollLayout.of(algorithm, network, config.unroll_length)
     random = np.random.default_rng(0)
     unrolls = [_unroll(layout, random, acted) for _ in range(config.batch_size)]
     batch = collate(unrolls)
@@ -206,7 +204,7 @@ def trained_steps(algorithm: Algorithm, config: Any) -> int:
     return int(config.unroll_length + 1 + finals)
 
 
-def _behaviour(algorithm: Algorithm) -> Mapping[str, Any]:
+def _check_behaviour(algorithm: Algorithm) -> None:
     with naming("behaviour_fields()"):
         fields = algorithm.behaviour_fields()
     form = "behaviour_fields() gives shape and dtype by name, such as {'value': ((), 'float32')}"
@@ -215,7 +213,6 @@ def _behaviour(algorithm: Algorithm) -> Mapping[str, Any]:
         fits = isinstance(entry, tuple) and len(entry) == 2 and isinstance(entry[0], tuple) and entry[1] in (
             "float32", "int64", "uint8")
         rule(fits, f"{form}, not {name!r}: {entry!r:.80}.")
-    return fields
 
 
 def _acted(

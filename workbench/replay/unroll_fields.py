@@ -4,11 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from workbench.environment_spec import EnvironmentSpec
 from workbench.trajectory import FieldSpec, Steps, Unrolled, unroll_axis
+
+if TYPE_CHECKING:
+    from torch import nn
+
+    from workbench.algorithms import Algorithm
 
 _STEPS_PER_FINAL = 50
 
@@ -36,6 +42,13 @@ class UnrollLayout:
     behaviour: Mapping[str, FieldSpec]
     state_shapes: tuple[tuple[int, ...], ...]
     keeps_finals: bool = False
+
+    @classmethod
+    def of(cls, algorithm: Algorithm, network: nn.Module, unroll_length: int) -> UnrollLayout:
+        """What the unrolls of an algorithm and its network hold."""
+        state = network.initial_state(1)  # type: ignore[operator]
+        return cls(algorithm.spec, unroll_length, algorithm.overlap, algorithm.behaviour_fields(),
+                   tuple(tuple(part.shape[1:]) for part in state), algorithm.values_finals)
 
     @property
     def length(self) -> int:
