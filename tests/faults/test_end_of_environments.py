@@ -138,16 +138,19 @@ class Forks(Simulator):
         super().close()
 
 
-def test_environments_are_closed_when_their_actor_or_their_run_ends(home: Path, tmp_path: Path) -> None:
+def test_environments_are_closed_when_their_actor_their_run_or_a_rollout_ends(home: Path, tmp_path: Path) -> None:
     run = wb.launch(Forks, environment_options={"folder": str(tmp_path)}, **{**FEW, "actors": 2})
     try:
         run.scale(actors=1)
         eventually(lambda: len(ends_in(tmp_path)[1]) >= 2, what="the end of an actor's environments")
+        run.wait(updates=1, timeout_s=240, progress=False)
+        run.stop()
+        wb.rollout(run, max_steps=5)
     finally:
         run.stop()
         began, closed = ends_in(tmp_path)
         end_all(tmp_path)
-    assert len(began) >= 4 and closed == began and not list(tmp_path.glob("*.broken"))
+    assert len(began) >= 5 and closed == began and not list(tmp_path.glob("*.broken"))
     signals = [path.read_text() for path in tmp_path.glob("*.worker")]
     assert signals == ["15"] * len(closed), "a worker ends by the signal itself"
 
