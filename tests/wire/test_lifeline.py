@@ -90,6 +90,10 @@ from workbench.wire.lifeline import Lifeline
 lifeline, look = Lifeline(), "import os, sys; print(os.path.exists('/dev/fd/' + sys.argv[1]), flush=True)"
 command = [sys.executable, "-c", look, sys.argv[1]]
 subprocess.run(command, close_fds=False)  # as programs do that are no Python
+if not (forked := os.fork()):
+    print(os.path.exists("/dev/fd/" + sys.argv[1]), flush=True)
+    os._exit(0)
+os.waitpid(forked, 0)
 lifeline.hand_on()
 os.execv(sys.executable, command)
 """
@@ -102,7 +106,7 @@ def test_a_lock_that_a_child_inherits_is_its_own_and_of_what_it_becomes(tmp_path
                                  pass_fds=(lock.fileno(),))
         try:
             assert child.stdout is not None
-            assert child.stdout.read().split() == ["False", "True"]
+            assert child.stdout.read().split() == ["False", "False", "True"]
         finally:
             child.kill()
             child.wait()

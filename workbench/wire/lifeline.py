@@ -34,7 +34,7 @@ class Lifeline:
     """The thread that ends this process when standard input closes, after `last_words` (8 s at most).
 
     A user's code that reads standard input (`input()`, `breakpoint()`) finds it empty, and does not wait for ever. What
-    the parent left open for this process alone, a lock of its run, no program that an environment starts inherits.
+    the parent left open for this process alone, a lock of its run, no process that an environment starts keeps.
     """
 
     def __init__(self, last_words: Callable[[], None] | None = None) -> None:
@@ -42,6 +42,7 @@ class Lifeline:
         self._parent = take_standard_input()
         self._given = _inheritable()
         self._hand_on_given(False)
+        os.register_at_fork(after_in_child=self._drop_given)
         threading.Thread(target=self._watch, name="lifeline", daemon=True).start()
 
     def hand_on(self) -> None:
@@ -52,6 +53,11 @@ class Lifeline:
     def _hand_on_given(self, handed_on: bool) -> None:
         for descriptor in self._given:
             os.set_inheritable(descriptor, handed_on)
+
+    def _drop_given(self) -> None:
+        while self._given:
+            with suppress(OSError):
+                os.close(self._given.pop())
 
     def _watch(self) -> None:
         while os.read(self._parent, 4096):
