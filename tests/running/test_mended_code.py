@@ -226,6 +226,19 @@ def test_code_whose_supervisor_did_not_see_that_it_trained_stays(run: RunDirecto
     assert untried.before(run) is None and (run.code / "environment.pkl").read_bytes() == b"new"
 
 
+@pytest.mark.parametrize("damaged", ['{"updates": 8, "rec', "[]", "{}", '{"updates": "x", "record": {}}'])
+@pytest.mark.parametrize("call", ["resume", "fork", "config"])
+def test_a_damaged_record_of_what_was_before_is_called_so_with_a_remedy(
+    run: RunDirectory, damaged: str, call: str
+) -> None:
+    untried.begin(run, {"environment.pkl": b"new"}, None)
+    run.before_mending.write_text(damaged)
+    calls = {"resume": lambda: wb.resume("walk"), "fork": lambda: wb.attach("walk").fork(name="fork"),
+             "config": lambda: untried.tried_config(run)}
+    with pytest.raises(StorageFailed, match=r"before\.json has the settings of .*Make it readable; or delete it, and"):
+        calls[call]()
+
+
 def test_a_copy_gets_the_code_that_has_trained_with_its_settings(run: RunDirectory, tmp_path: Path) -> None:
     code, config = contents(run)["environment.pkl"], run.config()
     untried.begin(run, {"environment.pkl": b"never trained"}, None)

@@ -28,10 +28,12 @@ _OF_RECORD: dict[str, Any] = {
 
 
 class Before(NamedTuple):
-    """What a run was before it got a mended code: fields of run.json, and its last status, None without one."""
+    """What a run was before it got a mended code: fields of run.json, its last status (None without one), and updates
+    of its newest checkpoint."""
 
     record: dict[str, Any]
     status: dict[str, Any] | None
+    updates: float
 
 
 def is_there(run: RunDirectory) -> bool:
@@ -41,9 +43,8 @@ def is_there(run: RunDirectory) -> bool:
 
 def tried_config(run: RunDirectory) -> RunConfig:
     """The run's configuration for the code that has trained: that of before, where a mended code has not."""
-    with suppress(FileNotFoundError, KeyError, TypeError):
-        return RunConfig.from_json(read_record(run.before_mending)["record"]["config"])
-    return run.config()
+    kept = _before(run)
+    return run.config() if kept is None else RunConfig.from_json(kept.record["config"])
 
 
 def for_its_class(run: RunDirectory, config: RunConfig) -> RunConfig:
@@ -109,12 +110,16 @@ def adopt(run: RunDirectory) -> None:
 def settle(run: RunDirectory) -> None:
     """Adopt what has trained, by the run's checkpoints, though its supervisor was killed before it saw that.
 
-    Raises OSError.
+    Raises StorageFailed.
     """
-    _finish(run)
-    with suppress(FileNotFoundError, TypeError):  # `before` says what is wrong with a damaged record
-        if is_there(run) and _updates(run) > read_record(run.before_mending).get("updates", math.inf):
+    try:
+        _finish(run)
+        if (kept := _before(run)) is not None and _updates(run) > kept.updates:
             adopt(run)
+    except OSError as error:
+        if isinstance(error, StorageFailed):
+            raise
+        raise StorageFailed(f"cannot move code in {run.code}: {error.strerror}. Make that folder writable.") from None
 
 
 def before(run: RunDirectory) -> Before | None:
@@ -123,15 +128,20 @@ def before(run: RunDirectory) -> Before | None:
     Raises StorageFailed where this cannot be read.
     """
     check_unlinked(run.path)
+    settle(run)
+    return _before(run)
+
+
+def _before(run: RunDirectory) -> Before | None:
     path = run.before_mending
     try:
-        settle(run)
-        if not path.exists():
-            return None
         kept = read_record(path)
         record = checked_record(kept["record"], path)
-        return Before({name: record[name] for name in _OF_RECORD if name in record}, kept["status"])
-    except (OSError, KeyError, TypeError, AttributeError) as error:
+        known = {name: record[name] for name in _OF_RECORD if name in record or name == "config"}
+        return Before(known, kept["status"], float(kept.get("updates", math.inf)))
+    except FileNotFoundError:
+        return None
+    except (OSError, KeyError, TypeError, ValueError, AttributeError) as error:
         raise StorageFailed(f"{path} has the settings of before a mended code, and cannot be read: {error!s:.300}. "
                             "Make it readable; or delete it, and the run keeps its present ones.") from None
 
