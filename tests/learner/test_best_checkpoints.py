@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from workbench import checkpoints
-from workbench.errors import StorageFailed
+from workbench.errors import StorageFailed, WorkbenchError
 from workbench.learner.devices.device import Device
 from workbench.learner.disk_guard import DiskGuard
 from workbench.learner.training import checkpoint_writer
@@ -100,6 +100,24 @@ def test_what_a_young_run_learns_is_kept_before_it_can_be_lost(course: Course) -
     course.trained_s = 200.0
     assert course.look(6, 120) == checkpoints.BEST
     assert [course.look(12, 150), course.look(7, 180), course.look(2, 200)] == ["", "", checkpoints.BEST], "a tenth"
+
+
+def test_mended_code_has_no_checkpoint_before_its_first_update(course: Course) -> None:
+    mark = course.run.before_mending
+    course.begin()
+    mark.parent.mkdir(parents=True)
+    mark.touch()
+    with pytest.raises(WorkbenchError, match="nothing to checkpoint yet: the mended code has made no update"):
+        course.writer.write_requested("requested", replay=None)
+    mark.unlink()
+    assert course.look(61, 5) == "interval"
+    course.begin()
+    mark.touch()
+    newest = course.writer.write_requested("requested", replay=None)
+    course.state.stopping = course.state.finished = True
+    course.writer.write_last()
+    assert course.look(61, 500, trains=False) == "" and checkpoints.every(course.run.checkpoints) == [newest]
+    assert course.look(1, 500) == "interval"
 
 
 def test_a_few_episodes_or_a_pause_or_an_open_stretch_make_no_best(course: Course) -> None:

@@ -14,7 +14,7 @@ import numpy as np
 
 from workbench import checkpoints
 from workbench.checkpoints import Checkpoint
-from workbench.errors import StorageFailed
+from workbench.errors import StorageFailed, WorkbenchError
 from workbench.learner.command_queue import Commands
 from workbench.learner.disk_guard import CHECKPOINT, OLD_CHECKPOINTS, DiskGuard
 from workbench.learner.metrics.recorder import Recorder
@@ -25,7 +25,7 @@ from workbench.learner.training.exact_resume import Schedule
 from workbench.metrics import Progress
 from workbench.metrics.collapse import EPISODES
 from workbench.metrics.status import LearnerStatus, judged_mean
-from workbench.rundir import RunDirectory
+from workbench.rundir import RunDirectory, untried
 from workbench.trajectory import Array
 
 _TRY_AGAIN_S = 2.0  # after the disk refused a checkpoint
@@ -70,7 +70,7 @@ class CheckpointWriter:
         its checkpoints."""
         state, schedule = self._state, self._schedule
         due_at = self._written_at + min(state.config.checkpoint_interval_s, self._longest_s)
-        if state.paused is not None or not schedule.at_checkpoint:
+        if state.paused is not None or not schedule.at_checkpoint or self._is_untried():
             return
         if time.monotonic() <= due_at:
             self._write_best()
@@ -107,7 +107,7 @@ class CheckpointWriter:
         """Write a checkpoint at the end; a finished run of one learner waits until the disk has room, any other run
         raises StorageFailed."""
         state = self._state
-        if not state.finished and not self._schedule.keeps_its_end:
+        if (not state.finished and not self._schedule.keeps_its_end) or self._is_untried():
             return
         reason = "finished" if state.finished else state.last_reason
         while not self._disk.store(CHECKPOINT, lambda: self.write(reason)):
@@ -130,7 +130,12 @@ class CheckpointWriter:
     # ---- what -------------------------------------------------------------------------------------------------------
 
     def write_requested(self, reason: str, *, replay: bool | None) -> Checkpoint:
-        """As `write`; or, where nothing was trained or changed since the last requested checkpoint, that one again."""
+        """As `write`; or, where nothing was trained or changed since the last requested checkpoint, that one again, and
+        the newest where mended code has not trained. Raises WorkbenchError if it has none to begin from."""
+        if self._is_untried():
+            if (newest := checkpoints.newest(self._run.checkpoints)) is None:
+                raise WorkbenchError("there is nothing to checkpoint yet: the mended code has made no update.")
+            return newest
         key, (earlier_key, earlier) = self._key(), self._requested or (None, None)
         if earlier is not None and key == earlier_key and earlier.path.exists():
             wanted = getattr(self._state.config.hyperparameters, "save_replay", False) if replay is None else replay
@@ -140,6 +145,11 @@ class CheckpointWriter:
         if reason == "requested":  # others are pruned
             self._requested = key, written
         return written
+
+    def _is_untried(self) -> bool:
+        """Whether mended code has made no update: a checkpoint of it would outlive it in the run if it is taken back.
+        """
+        return self._state.progress.updates == self._updates_before and untried.is_there(self._run)
 
     def _key(self) -> tuple[Any, ...]:
         """Differs between states whose checkpoints differ. While a replay fills, frames pass without an update."""
