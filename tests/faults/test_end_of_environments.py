@@ -122,7 +122,8 @@ def end_all(folder: Path) -> None:
 
 
 class Forks(Simulator):
-    """It forks a worker in its constructor, too, as multiprocessing does, and ends it by SIGTERM."""
+    """It forks a worker in its constructor, too, as multiprocessing does, and ends it by SIGTERM; and a program writes
+    its video for a little longer than it takes to close it."""
 
     def __init__(self, folder: str) -> None:
         super().__init__(folder)
@@ -135,6 +136,7 @@ class Forks(Simulator):
         os.kill(self._worker, signal.SIGTERM)
         _, status = os.waitpid(self._worker, 0)
         (self._folder / f"{self._program.pid}.worker").write_text(str(os.WTERMSIG(status)))
+        subprocess.Popen(["sh", "-c", f"sleep 0.2; touch '{self._folder}/{self._program.pid}.video'"])
         super().close()
 
 
@@ -153,6 +155,7 @@ def test_environments_are_closed_when_their_actor_their_run_or_a_rollout_ends(ho
     assert len(began) >= 5 and closed == began and not list(tmp_path.glob("*.broken"))
     signals = [path.read_text() for path in tmp_path.glob("*.worker")]
     assert signals == ["15"] * len(closed), "a worker ends by the signal itself"
+    assert {path.stem for path in tmp_path.glob("*.video")} == closed
 
 
 def test_an_environment_that_never_closes_is_killed(home: Path) -> None:

@@ -21,7 +21,7 @@ from workbench.errors import EnvironmentFailed, RunExists, RunFailed, StorageFai
 from workbench.metrics import MetricsReader, MetricsWriter
 from workbench.metrics.status import RunStatus
 from workbench.rundir import RunDirectory, lock, sealed, untried
-from workbench.running import handle, launch, waiting
+from workbench.running import choosing, handle, launch, waiting
 from workbench.running.connection import Control
 from workbench.running.mending import going_on_mended, going_on_paused
 from workbench.running.starts import checking, taking_back
@@ -215,15 +215,18 @@ def test_code_that_is_adopted_half_way_is_the_runs(run: RunDirectory, monkeypatc
 
 def test_code_whose_supervisor_did_not_see_that_it_trained_stays(run: RunDirectory) -> None:
     def written(frames: int, updates: int) -> None:
-        meta = {"steps": frames, "updates": updates, "time_s": 3.0}
+        meta = {"steps": frames, "updates": updates, "time_s": 3.0, "config": run.config().to_json()}
         checkpoints.write(run.checkpoints, frames=frames, groups={"model": {}}, meta=meta, requested=False)
 
     written(800, updates=8)
-    untried.begin(run, {"environment.pkl": b"new"}, None)
+    code = (run.code / "environment.pkl").read_bytes()
+    untried.begin(run, {"environment.pkl": code}, None)
+    (run.code / "environment.pkl").write_bytes(b"former")
     written(900, updates=8)
     assert untried.before(run) is not None
     written(1000, updates=9)
-    assert untried.before(run) is None and (run.code / "environment.pkl").read_bytes() == b"new"
+    choosing.to_play("walk", trust_code=False)
+    assert untried.before(run) is None and (run.code / "environment.pkl").read_bytes() == code
 
 
 @pytest.mark.parametrize("damaged", ['{"updates": 8, "rec', "[]", "{}", '{"updates": "x", "record": {}}'])

@@ -61,10 +61,11 @@ def test_a_child_that_ended_starts_again_after_its_back_off(child: Child, monkey
     (signal.SIGKILL, "signal 9 (SIGKILL)"), (40, "signal 40"),
 ], ids=["SIGKILL", "a real-time signal, which has no name"])
 def test_a_child_that_was_killed_says_by_which_signal(child: Child, number: int, words: str) -> None:
+    child.log.write_text("of a life before\n")
     child.start()
     assert child.pid is not None
     os.kill(child.pid, number)
-    assert str(eventually(child.poll)) == words
+    assert str(eventually(child.poll)) == words and not child.log_tail()
 
 
 def test_a_child_that_was_asked_to_end_has_not_failed(child: Child) -> None:

@@ -14,7 +14,10 @@ from contextlib import suppress
 from typing import Any, cast
 
 from workbench.environments.contract import VectorEnvironment
+from workbench.wire import child_group
 from workbench.wire.lifeline import at_sigterm
+
+_OTHERS_S = 2.0  # of the three that the supervisor allows
 
 
 class Ending:
@@ -57,6 +60,7 @@ class Ending:
         try:
             self.close()
             sys.stdout.flush()
+            child_group.wait_for_others(os.getpid(), _OTHERS_S)
         finally:
             os._exit(0)
 

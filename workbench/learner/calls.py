@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from workbench.checkpoints import Checkpoint
-from workbench.errors import InvalidInput, WorkbenchError
+from workbench.errors import InvalidInput
 from workbench.learner.command_queue import Commands
 from workbench.learner.disk_guard import DiskGuard
 from workbench.learner.inference.actor_streams import ActorStreams
@@ -171,9 +171,11 @@ class LeaderCalls(MemberCalls):
 
     def checkpoint(self, reason: str = "requested", replay: bool | None = None) -> dict[str, Any]:
         """Write a checkpoint between two updates; {"path", "frames"}, see `CheckpointWriter.write_requested`."""
-        if not self._run.ready.is_set():
-            raise WorkbenchError("there is nothing to checkpoint yet: the learner waits for its first actor.")
-        written: Checkpoint = self._commands.do(lambda: self._checkpoints.write_requested(reason, replay=replay))
+        written: Checkpoint
+        if self._run.ready.is_set():
+            written = self._commands.do(lambda: self._checkpoints.write_requested(reason, replay=replay))
+        else:
+            written = self._checkpoints.newest("the learner waits for its first actor")
         return {"path": str(written.path), "frames": written.frames}
 
     def scale(self, actors: int) -> None:

@@ -184,11 +184,12 @@ def free_path(words: str, suffix: str) -> Path:
     return next(name for name in names if not name.exists())
 
 
-def tail(path: Path, size: int = 4000) -> str:
-    """The end of a log, at most `size` bytes, without control characters; "" if it cannot be read."""
+def tail(path: Path, size: int = 4000, *, since: int = 0) -> str:
+    """The end of a log, at most `size` bytes of those from `since` on, without control characters; "" if it cannot be
+    read."""
     try:
         with opened(path) as file:
-            file.seek(max(0, os.fstat(file.fileno()).st_size - size))
+            file.seek(max(since, os.fstat(file.fileno()).st_size - size))
             return printable(file.read(size).decode(errors="replace"))
     except OSError:
         return ""

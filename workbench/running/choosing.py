@@ -15,7 +15,7 @@ from workbench.checkpoints.checkpoint import META, gone, is_gone
 from workbench.config import REPLAY_S
 from workbench.copies import of_its_copy
 from workbench.errors import InvalidInput
-from workbench.rundir import OfRun, RunDirectory, around, lock, sealed
+from workbench.rundir import OfRun, RunDirectory, around, lock, sealed, untried
 from workbench.rundir.files import check_unlinked
 from workbench.running import waiting
 from workbench.running.connection import Control, lost_checkpoints, still_there, stored_status
@@ -59,12 +59,14 @@ def run_and_checkpoint(source: str) -> tuple[str, str]:
 def to_play(source: Checkpoint | OfRun | str | Path, *, trust_code: bool) -> Checkpoint:
     """The `chosen_checkpoint`, to be played in its environment.
 
-    Raises AccessDenied, before a process is started, for code that this process would refuse (`rundir.sealed`).
+    Raises AccessDenied, before a process is started, for code that this process would refuse (`rundir.sealed`), and
+    StorageFailed.
     """
     checkpoint = chosen_checkpoint(source, trust_code=trust_code)
     run = around(checkpoint.path)
     if run.record.exists():
         check_unlinked(run.path)  # rollouts are written there
+        untried.settle(run)
         torn = [path.name for path in run.code.glob("*.pkl") if not sealed.is_whole(path)]  # the call may give it
         sealed.all_code(run.code, trust_code=trust_code, but=torn)
     sealed.check_module(run.code, checkpoint.config.environment, trust_code=trust_code)

@@ -49,12 +49,19 @@ def _others_in(group: int) -> bool:
     return False
 
 
+def wait_for_others(group: int, longest_s: float) -> None:
+    """Let what lives in a group beside its leader end by itself, such as the encoder of a video."""
+    deadline = time.monotonic() + longest_s
+    while time.monotonic() < deadline and _others_in(group):
+        time.sleep(5 * _POLL_S)  # a look at all processes takes some milliseconds
+
+
 def code_of(process: subprocess.Popen[Any], *, timeout_s: float | None = None, grace_s: float = 0.0) -> int:
     """The exit code of a child that has ended; neither it nor the rest of its group is left, whatever is raised.
 
     Args:
-        grace_s: for what is left of the group to end by itself, such as the encoder of a video, after the exit code 0;
-            and for a child that is given up to close what it has opened, after SIGTERM.
+        grace_s: for what is left of the group to end by itself after the exit code 0; and for a child that is given up
+            to close what it has opened, after SIGTERM.
 
     Raises subprocess.TimeoutExpired.
     """
@@ -65,9 +72,8 @@ def code_of(process: subprocess.Popen[Any], *, timeout_s: float | None = None, g
             if time.monotonic() > deadline:
                 raise subprocess.TimeoutExpired(process.args, longest_s)
             time.sleep(_POLL_S)
-        deadline = time.monotonic() + grace_s
-        while time.monotonic() < deadline and _has_done_well(process.pid) and _others_in(process.pid):
-            time.sleep(5 * _POLL_S)  # a look at all processes takes some milliseconds
+        if grace_s and _has_done_well(process.pid):
+            wait_for_others(process.pid, grace_s)
     except BaseException:
         given_up_at = time.monotonic() + grace_s
         if grace_s:

@@ -133,9 +133,7 @@ class CheckpointWriter:
         """As `write`; or, where nothing was trained or changed since the last requested checkpoint, that one again, and
         the newest where mended code has not trained. Raises WorkbenchError if it has none to begin from."""
         if self._is_untried():
-            if (newest := checkpoints.newest(self._run.checkpoints)) is None:
-                raise WorkbenchError("there is nothing to checkpoint yet: the mended code has made no update.")
-            return newest
+            return self.newest("the mended code has made no update")
         key, (earlier_key, earlier) = self._key(), self._requested or (None, None)
         if earlier is not None and key == earlier_key and earlier.path.exists():
             wanted = getattr(self._state.config.hyperparameters, "save_replay", False) if replay is None else replay
@@ -145,6 +143,12 @@ class CheckpointWriter:
         if reason == "requested":  # others are pruned
             self._requested = key, written
         return written
+
+    def newest(self, why: str) -> Checkpoint:
+        """The one that this life began from, where nothing was trained since. Raises WorkbenchError without one."""
+        if (newest := checkpoints.newest(self._run.checkpoints)) is None:
+            raise WorkbenchError(f"there is nothing to checkpoint yet: {why}.")
+        return newest
 
     def _is_untried(self) -> bool:
         """Whether mended code has made no update: a checkpoint of it would outlive it in the run if it is taken back.

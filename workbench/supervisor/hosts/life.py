@@ -142,7 +142,7 @@ class Life(ABC):
 
     @abstractmethod
     def log_tail(self) -> str:
-        """The last lines of the log."""
+        """The last lines that this life has logged."""
 
     def _began(self) -> None:
         """Count a life that begins now."""

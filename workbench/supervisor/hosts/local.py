@@ -39,6 +39,7 @@ class Child(Life):
         self._environment = dict(environment)
         self._keep_open = keep_open
         self._process: subprocess.Popen[bytes] | None = None
+        self._logged = 0  # bytes of its log, of the lives before
 
     @property
     def alive(self) -> bool:
@@ -53,6 +54,7 @@ class Child(Life):
         """Begin a life."""
         self._error.unlink(missing_ok=True)
         with to_append(self.log) as log:
+            self._logged = os.fstat(log.fileno()).st_size
             self._process = subprocess.Popen(
                 self._arguments,
                 stdin=subprocess.PIPE,
@@ -96,7 +98,7 @@ class Child(Life):
             child_group.kill(self._process.pid)
 
     def log_tail(self) -> str:
-        return tail(self.log)
+        return tail(self.log, since=self._logged)
 
     def _written_error(self) -> dict[str, str]:
         try:
