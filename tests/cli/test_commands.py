@@ -10,6 +10,7 @@ import socket
 import subprocess
 import sys
 import urllib.request
+from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 
@@ -42,6 +43,16 @@ def exit_code(arguments: list[str]) -> int:
         return main(arguments)
     except SystemExit as end:  # argparse
         return int(end.code or 0)
+
+
+@pytest.fixture
+def here(capsys: pytest.CaptureFixture[str]) -> Callable[..., str]:
+    """Gives what a command prints, in this process."""
+    def printed(*arguments: str) -> str:
+        assert exit_code(list(arguments)) == 0
+        return capsys.readouterr().out
+
+    return printed
 
 
 @pytest.mark.parametrize(
@@ -98,18 +109,18 @@ def test_an_error_is_one_line_and_exit_code_2(
     assert len(wb.runs()) == 0
 
 
-def test_every_command_and_every_setting_is_in_the_help() -> None:
-    told = workbench("--help").stdout
+def test_every_command_and_every_setting_is_in_the_help(here: Callable[..., str]) -> None:
+    told = here("--help")
     assert all(name in told for name in ("train", "launch", "fork", "runs", "status", "tune", "stop"))
-    shown = workbench("launch", "--help").stdout
+    shown = here("launch", "--help")
     assert "--learning-rate" in shown
     assert "--lambda" in shown
     assert "--envs-per-actor" in shown
 
 
-def test_the_help_of_a_command_groups_its_options_and_leaves_none_out() -> None:
-    shown = workbench("help", "launch").stdout
-    assert shown == workbench("launch", "--help").stdout and shown.startswith("usage: workbench launch ENVIRONMENT [op")
+def test_the_help_of_a_command_groups_its_options_and_leaves_none_out(here: Callable[..., str]) -> None:
+    shown = here("help", "launch")
+    assert shown == here("launch", "--help") and shown.startswith("usage: workbench launch ENVIRONMENT [op")
     titles = [line for line in shown.splitlines() if line.endswith(":") and not line.startswith(" ")]
     assert titles[:7] == ["positional arguments:", "options:", "when it ends:", "environments and actors:",
                           "checkpoints:", "where it runs, and how fast:", "learning:"]
@@ -117,30 +128,25 @@ def test_the_help_of_a_command_groups_its_options_and_leaves_none_out() -> None:
     assert "learning, awr and ppo and vmpo only:" in titles
     for name in set(all_settings()) - set(APART):
         assert len(re.findall(rf"^  {option(name)} ", shown, re.MULTILINE)) == 1, name
-    assert re.search(r"--name NAME +of the sweep; default: ", workbench("sweep", "--help").stdout)
-    description = workbench("--help").stdout.split("\n\n")[1]
+    assert re.search(r"--name NAME +of the sweep; default: ", here("sweep", "--help"))
+    description = here("--help").split("\n\n")[1]
     assert description.endswith("command line.")
 
 
-def test_runs_are_compared_and_read_from_a_shell(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_runs_are_compared_and_read_from_a_shell(home: Path, here: Callable[..., str]) -> None:
     first, _ = recorded.vtrace("first"), recorded.new("second", "ppo")
     first.logs.mkdir(exist_ok=True)
     (first.logs / "learner.log").write_text("all went well\n")
-
-    def said(*arguments: str) -> str:
-        assert exit_code([*arguments]) == 0
-        return capsys.readouterr().out
-
-    together = said("compare", "first", "second")
+    together = here("compare", "first", "second")
     assert re.search(r"^algorithm +vtrace +ppo$", together, re.MULTILINE) and together.startswith("name ")
-    assert "loss" in said("metrics", "first").splitlines()
-    assert said("metrics", "first", "loss").startswith("frames,steps,updates,time_s,value\n")
-    assert said("metrics", "second", "loss") == "frames,steps,updates,time_s,value\n"
-    assert "max_gradient_norm" in said("fields", "ppo") and "ppo" in said("fields", "epochs")
-    happened, events = said("events", "first").splitlines(), wb.attach("first").events
+    assert "loss" in here("metrics", "first").splitlines()
+    assert here("metrics", "first", "loss").startswith("frames,steps,updates,time_s,value\n")
+    assert here("metrics", "second", "loss") == "frames,steps,updates,time_s,value\n"
+    assert "max_gradient_norm" in here("fields", "ppo") and "ppo" in here("fields", "epochs")
+    happened, events = here("events", "first").splitlines(), wb.attach("first").events
     assert [line.split()[2] for line in happened] == events["kind"].tolist()
     assert re.match(r"20\d\d-\d\d-\d\d \d\d:\d\d:\d\d  ", happened[0])
-    assert said("logs", "first") == f"{first.logs / 'learner.log'}\nall went well\n"
+    assert here("logs", "first") == f"{first.logs / 'learner.log'}\nall went well\n"
 
 
 def test_a_change_is_also_taken_as_an_option() -> None:
@@ -150,8 +156,8 @@ def test_a_change_is_also_taken_as_an_option() -> None:
         assert (parsed.name, parsed.changes) == ("mine", ["batch_size=16"])
 
 
-def test_the_version_is_told() -> None:
-    assert workbench("--version").stdout == f"workbench {wb.__version__}\n"
+def test_the_version_is_told(here: Callable[..., str]) -> None:
+    assert here("--version") == f"workbench {wb.__version__}\n"
 
 
 @pytest.mark.parametrize("text", ["20M", "20 M", "2e7", "20_000_000", "20,000,000", "0.02G", "20000k"])
@@ -163,16 +169,13 @@ def test_a_number_is_taken_as_panels_write_it(text: str) -> None:
         wb.launch("CartPole-v1", total_frames=text)  # Python has numbers of its own
 
 
-def test_runs_of_an_empty_home(home: Path) -> None:
-    assert workbench("runs").stdout.startswith("no runs in")
+def test_runs_of_an_empty_home(home: Path, here: Callable[..., str]) -> None:
+    assert here("runs").startswith("no runs in")
 
 
-def test_launch_status_tune_evaluate_stop(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    def here(*arguments: str) -> str:
-        """What the command prints, in this process."""
-        assert exit_code(list(arguments)) == 0
-        return capsys.readouterr().out
-
+def test_launch_status_tune_evaluate_stop(
+    home: Path, here: Callable[..., str], capsys: pytest.CaptureFixture[str]
+) -> None:
     def refused(*arguments: str) -> str:
         """What it says on the standard error, having done nothing."""
         assert exit_code(list(arguments)) == 2
