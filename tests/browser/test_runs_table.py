@@ -11,6 +11,7 @@ from playwright.sync_api import Locator, expect
 from tests.browser.driver import Notebook
 from tests.browser.on_screen import Panel, pictures
 from tests.conftest import CALM, eventually
+from tests.widgets.test_compare import noisy
 from workbench import rundir
 from workbench.running.handle import Run
 from workbench.running.launch import launch
@@ -20,20 +21,18 @@ CELLS = ["import workbench as wb\nwb.runs()", "wb.compare(['row-a', 'row-b'], 'e
 
 
 @pytest.fixture(scope="module")
-def rows(browser_home: Path) -> Iterator[list[Run]]:
-    """Two short runs that differ in one field; the second one is alive."""
-    small = {**CALM, "actors": 1, "total_frames": 10**9, "progress": False}
-    made = [launch("testing/catch-v0", name=name, learning_rate=rate, **small)
-            for name, rate in (("row-a", 1e-3), ("row-b", 5e-4))]
-    for one in made:
-        one.wait(updates=5, timeout_s=240, progress=False)
-    made[0].stop()
-    yield made
-    made[1].stop()
+def alive(browser_home: Path) -> Iterator[Run]:
+    """A run that is alive, row-b; row-a, which was stopped, is beside it."""
+    noisy("row-a", episodes=60, learning_rate=1e-3).write(state="stopped")
+    run = launch("testing/catch-v0", name="row-b", learning_rate=5e-4, total_frames=10**9, progress=False,
+                 **{**CALM, "actors": 1})
+    run.wait(updates=5, timeout_s=240, progress=False)
+    yield run
+    run.stop()
 
 
 @pytest.fixture(scope="module")
-def notebook(open_notebook, rows: list[Run]) -> Notebook:
+def notebook(open_notebook, alive: Run) -> Notebook:
     return open_notebook(CELLS, run=[RUNS])
 
 
@@ -57,7 +56,7 @@ def do(table: Locator, name: str, action: str, *, sure: bool = False) -> None:
         row(table, name).get_by_role("button", name=action, exact=True).click()
 
 
-def test_it_lists_the_runs_and_follows_them(table: Locator, rows: list[Run]) -> None:
+def test_it_lists_the_runs_and_follows_them(table: Locator) -> None:
     expect(row(table, "row-a")).to_contain_text("stopped")
     expect(row(table, "row-b")).to_contain_text("training")
     before = row(table, "row-b").inner_text()
@@ -86,16 +85,16 @@ def test_attach_shows_the_panel_of_that_run(notebook: Notebook, table: Locator) 
 
 
 @pytest.mark.full
-def test_a_run_is_stopped_and_resumed_from_its_row(table: Locator, rows: list[Run]) -> None:
+def test_a_run_is_stopped_and_resumed_from_its_row(table: Locator, alive: Run) -> None:
     do(table, "row-b", "Stop", sure=True)
-    eventually(lambda: rows[1].state == "stopped", what="stopped")
+    eventually(lambda: alive.state == "stopped", what="stopped")
     expect(row(table, "row-b")).to_contain_text("stopped")
     do(table, "row-b", "Resume")
-    eventually(lambda: rows[1].state == "training", what="training again")
+    eventually(lambda: alive.state == "training", what="training again")
     expect(row(table, "row-b")).to_contain_text("training")
 
 
-def test_two_runs_are_compared_in_one_chart(notebook: Notebook, rows: list[Run]) -> None:
+def test_two_runs_are_compared_in_one_chart(notebook: Notebook) -> None:
     notebook.run(COMPARE)
     output = notebook.output(COMPARE)
     expect(output.first).to_contain_text("learning_rate")

@@ -15,6 +15,7 @@ from tests.browser.axe import barriers_by_theme, missed_by_tab
 from tests.browser.driver import Browser, Notebook, Server
 from tests.conftest import CALM, eventually
 from tests.widgets import swept
+from tests.widgets.test_compare import noisy
 from workbench import rundir
 from workbench.running.handle import Run
 from workbench.running.launch import launch
@@ -24,22 +25,20 @@ OPENED = ".wb-tab:not(.lm-mod-hidden)"
 
 
 @pytest.fixture(scope="module")
-def runs(browser_home: Path) -> Iterator[list[Run]]:
-    """Two short runs and a sweep; the second run is alive."""
-    small = {**CALM, "actors": 1, "total_frames": 10**9, "progress": False}
-    started = [launch("testing/catch-v0", name=name, learning_rate=rate, **small)
-               for name, rate in (("side-a", 1e-3), ("side-b", 5e-4))]
-    for run in started:
-        run.wait(updates=5, timeout_s=240, progress=False)
-    started[0].stop()
+def alive(browser_home: Path) -> Iterator[Run]:
+    """A run that is alive, side-b; side-a, which was stopped, and a sweep are beside it."""
+    noisy("side-a", episodes=60, learning_rate=1e-3).write(state="stopped")
+    run = launch("testing/catch-v0", name="side-b", learning_rate=5e-4, total_frames=10**9, progress=False,
+                 **{**CALM, "actors": 1})
+    run.wait(updates=5, timeout_s=240, progress=False)
     swept.by_hand("side-sweep")
-    yield started
-    if started[1].status.alive:
-        started[1].stop()
+    yield run
+    if run.status.alive:
+        run.stop()
 
 
 @pytest.fixture(scope="module")
-def notebook(open_notebook, runs: list[Run]) -> Notebook:
+def notebook(open_notebook, alive: Run) -> Notebook:
     return open_notebook(["1 + 1"])
 
 
@@ -120,7 +119,7 @@ def test_attach_puts_a_cell_into_the_notebook_and_runs_it(panel: Locator, notebo
 
 @pytest.mark.full
 def test_a_panel_opens_in_a_tab_of_its_own_whose_kernel_ends_with_it(
-    panel: Locator, notebook: Notebook, browser: Browser, runs: list[Run]
+    panel: Locator, notebook: Notebook, browser: Browser, alive: Run
 ) -> None:
     row(panel, "side-b").get_by_role("button", name="side-b", exact=True).press("Enter")
     view = notebook.page.locator(OPENED)
@@ -129,7 +128,7 @@ def test_a_panel_opens_in_a_tab_of_its_own_whose_kernel_ends_with_it(
     row(panel, "side-b").get_by_role("button", name="side-b", exact=True).click()  # is shown again, not opened twice
     expect(notebook.page.locator(".wb-tab")).to_have_count(1)
     close_tab(notebook, browser)
-    assert runs[1].status.alive
+    assert alive.status.alive
 
 
 def test_a_run_that_is_dragged_onto_another_is_compared_with_it(
@@ -161,21 +160,21 @@ def test_runs_are_chosen_and_compared_by_keyboard(panel: Locator, notebook: Note
     close_tab(notebook, browser)
 
 
-def test_a_run_is_stopped_after_a_yes_and_resumed(panel: Locator, notebook: Notebook, runs: list[Run]) -> None:
+def test_a_run_is_stopped_after_a_yes_and_resumed(panel: Locator, notebook: Notebook, alive: Run) -> None:
     do(panel, "side-b", "Stop")
     notebook.page.keyboard.press("Escape")
     expect(row(panel, "side-b").get_by_role("button", name="Stop side-b")).to_be_focused()
-    assert runs[1].state == "training"
+    assert alive.state == "training"
     do(panel, "side-b", "Stop", sure=True)
     expect(row(panel, "side-b").locator(".wb-state")).to_have_text("stopped")
-    assert runs[1].state == "stopped"
+    assert alive.state == "stopped"
     expect(panel.get_by_role("list", name="News")).to_be_hidden()  # a person who stops a run knows it
     do(panel, "side-b", "Resume")
     expect(row(panel, "side-b").locator(".wb-state")).to_have_text("training")
 
 
 def test_what_happens_to_a_run_is_told(
-    panel: Locator, notebook: Notebook, browser: Browser, runs: list[Run]
+    panel: Locator, notebook: Notebook, browser: Browser, alive: Run
 ) -> None:
     """By the browser, once that is allowed, on the sidebar's icon and in the page's title."""
     page = notebook.page
@@ -186,7 +185,7 @@ def test_what_happens_to_a_run_is_told(
     expect(panel.get_by_role("button", name="Notifications on")).to_be_visible()
     page.locator(TAB).click()  # hides the panel
     expect(panel).to_be_hidden()
-    supervisor = runs[1].status.supervisor_pid
+    supervisor = alive.status.supervisor_pid
     assert supervisor
     os.kill(supervisor, signal.SIGKILL)
     expect(page.locator(TAB)).to_have_attribute("data-wb-news", "1")
@@ -239,7 +238,7 @@ def test_a_damaged_run_is_one_bad_row_and_its_text_is_no_markup(panel: Locator, 
 
 
 @pytest.mark.full
-def test_a_tab_comes_back_with_the_page(panel: Locator, notebook: Notebook, servers, runs: list[Run]) -> None:
+def test_a_tab_comes_back_with_the_page(panel: Locator, notebook: Notebook, servers, alive: Run) -> None:
     server: Server = servers("jupyterlab")
     page = notebook.page
     page.goto(f"{server.base}/lab/workspaces/side?token={server.token}")
