@@ -56,6 +56,12 @@ def test_processes_are_where_there_is_room_for_them(run: wb.Run, cluster: Any) -
     eventually(lambda: any("learner_gpus=1 asks for one" in message for message in run.events["message"]))
 
 
+def test_the_run_is_followed_through_rays_client(run: wb.Run) -> None:
+    followed = wb.attach(f"ray://127.0.0.1:{CLIENT_PORT}/clustered")
+    assert followed.path != run.path
+    assert followed.status.supervisor_pid == run.status.supervisor_pid
+
+
 @pytest.mark.full
 def test_actors_get_no_more_than_they_need_in_a_folder_of_their_own(run: wb.Run) -> None:
     pid = eventually(lambda: run.status.actors[0].pid)

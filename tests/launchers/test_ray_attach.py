@@ -22,6 +22,8 @@ from tests.conftest import CALM, eventually
 from tests.launchers.clusters import node_of, ray_cluster
 from workbench.rundir import lock
 
+pytestmark = pytest.mark.full
+
 START_S = 240.0
 CLIENT_PORT = 23_117
 NAME = "apart"
@@ -142,7 +144,6 @@ def test_a_notebook_without_the_cluster_s_files_sees_and_steers_the_run(run: wb.
     assert notebook("len(wb.runs())") == 0, "it is no run of this machine"
 
 
-@pytest.mark.full
 def test_a_checkpoint_is_written_copied_and_played_there(run: wb.Run, notebook: Notebook) -> None:
     name = notebook("run.checkpoint().path.name")
     assert name in [checkpoint.path.name for checkpoint in run.checkpoints]
@@ -154,7 +155,6 @@ def test_a_checkpoint_is_written_copied_and_played_there(run: wb.Run, notebook: 
     assert ADDRESS in notebook("run.card().markdown")
 
 
-@pytest.mark.full
 def test_a_supervisor_that_ray_starts_again_is_found_again(run: wb.Run, notebook: Notebook) -> None:
     run.checkpoint()
     status = run.status
@@ -165,7 +165,6 @@ def test_a_supervisor_that_ray_starts_again_is_found_again(run: wb.Run, notebook
     assert notebook(f"run.wait(frames={status.frames + 200}, timeout_s=240, progress=False).state") == "training"
 
 
-@pytest.mark.full
 def test_a_run_that_moves_to_another_node_is_followed_there(run: wb.Run, notebook: Notebook, cluster: Any) -> None:
     run.checkpoint()
     status = run.status
@@ -175,7 +174,6 @@ def test_a_run_that_moves_to_another_node_is_followed_there(run: wb.Run, noteboo
     assert notebook("run.tune(entropy_cost=0.03)['new']") == {"entropy_cost": 0.03}
 
 
-@pytest.mark.full
 def test_a_supervisor_that_was_killed_is_told_and_the_run_resumed_on_its_cluster(
     run: wb.Run, notebook: Notebook
 ) -> None:
@@ -192,7 +190,6 @@ def test_a_supervisor_that_was_killed_is_told_and_the_run_resumed_on_its_cluster
     assert lock.is_alive(run.directory)
 
 
-@pytest.mark.full
 def test_a_launch_from_there_says_what_to_do(cluster: Any, notebook: Notebook) -> None:
     fields = {**FIELDS, "address": f"ray://127.0.0.1:{CLIENT_PORT}", "learner_cpus": 0.1, "actor_cpus": 0.1}
     refused = notebook.tried(f"wb.launch('testing/counting-v0', name='unseen', **{fields!r})")
@@ -200,7 +197,6 @@ def test_a_launch_from_there_says_what_to_do(cluster: Any, notebook: Notebook) -
     assert "wb.attach('ray://HOST:PORT/NAME')" in refused["error"]
 
 
-@pytest.mark.full
 def test_what_is_not_there_is_said(notebook: Notebook) -> None:
     missing = notebook.tried(f"wb.attach({ADDRESS[:-1]!r})")
     assert missing["error"].startswith("RunNotFound") and f"Did you mean '{NAME}'" in missing["error"]
@@ -210,7 +206,6 @@ def test_what_is_not_there_is_said(notebook: Notebook) -> None:
     assert wrong["error"].startswith("InvalidInput") and "ray://HOST:PORT/NAME" in wrong["error"]
 
 
-@pytest.mark.full
 def test_a_run_that_is_stopped_from_there_has_its_last_checkpoint_there(run: wb.Run, notebook: Notebook) -> None:
     assert notebook("run.stop(timeout_s=60).state") == "stopped"
     assert eventually(lambda: run.status.state == "stopped")
@@ -221,7 +216,6 @@ def test_a_run_that_is_stopped_from_there_has_its_last_checkpoint_there(run: wb.
     assert not lock.is_alive(run.directory)
 
 
-@pytest.mark.full
 def test_a_run_that_has_ended_is_found_by_the_nodes_that_see_it(run: wb.Run, notebook: Notebook) -> None:
     notebook(f"del run; other = wb.attach('{ADDRESS}')")
     assert notebook("other.state") == "stopped"
