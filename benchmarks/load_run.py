@@ -133,9 +133,10 @@ class InspectedLearner(ThreadLearner):
         queue = self.state.parts.experience.queue
         put = queue.put
 
-        def inspected(unroll: Unroll) -> bool:
-            self.inspection.look(unroll)
-            return put(unroll)
+        def inspected(*unrolls: Unroll) -> bool:
+            for unroll in unrolls:
+                self.inspection.look(unroll)
+            return put(*unrolls)
 
         queue.put = inspected  # type: ignore[method-assign]
 
