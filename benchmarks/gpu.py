@@ -17,23 +17,20 @@ is 1. `--device cpu` tries the script where there is no GPU.
 from __future__ import annotations
 
 import argparse
-import json
 import os
 import statistics
-import subprocess
 import sys
-import tempfile
 import time
 from collections.abc import Iterator
-from contextlib import ExitStack, closing, suppress
+from contextlib import ExitStack, closing
 
 import service
 from arguments import Parser, written
 from home import private_home
+from parts import Part, PartEnded, tell
 from throughput import PATIENCE_S, WARM_UP_UPDATES, random_unrolls, rate, spec_of, stepping, trained_steps_per_second
 
 from workbench.config import RunConfig
-from workbench.supervisor.hosts.host import variables
 
 FREE = {"server": "inference", "client": "actor", "unrolls": True, "frame_stack": service.STACK, "network": "nature",
         "memory": True}
@@ -49,12 +46,12 @@ def config_of(given: argparse.Namespace) -> RunConfig:
 def environments(given: argparse.Namespace) -> Iterator[float]:
     """Steps/s of all actors' environments, each actor's in a process of its own, and no learner."""
     with ExitStack() as stack:
-        actors = [stack.enter_context(Part("one_actor", given)) for _ in range(given.actors)]
+        actors = [stack.enter_context(part("one_actor", given)) for _ in range(given.actors)]
 
         def together() -> float:
             for actor in actors:
-                actor.ask()
-            return sum(actor.answer() for actor in actors)
+                actor.order()
+            return sum(actor.told() for actor in actors)
 
         together()  # the first to be ready steps before the last one is
         while True:
@@ -212,45 +209,12 @@ def of_each_round(rounds: dict[str, list[float]], part: str, other: str) -> list
     return [one / base for one, base in zip(rounds[part], rounds[other], strict=False)]
 
 
-class Part:
-    """A part in a process of its own, which measures each time that it is asked. Leaving the context ends it."""
-
-    def __init__(self, name: str, given: argparse.Namespace) -> None:
-        """Begin to prepare it; environments alone need no device."""
-        device = "cpu" if name == "one_actor" else given.device
-        command = [sys.executable, __file__, "--part", name, "--seconds", str(given.seconds), "--device", device,
-                   "--actors", str(given.actors), "--envs", str(given.envs), "--batch-size", str(given.batch_size),
-                   "--warm-up-updates", str(given.warm_up_updates)]
-        self._errors = tempfile.TemporaryFile("w+")  # noqa: SIM115 - closed when the context is left
-        self._process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self._errors,
-                                         text=True, env={**os.environ, **variables(1)})
-
-    def __enter__(self) -> Part:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        """It ends with its input, whatever it has launched first."""
-        self._process.communicate()
-        self._errors.close()
-
-    def ask(self) -> None:
-        with suppress(BrokenPipeError):  # it has ended: the answer says why
-            self._process.stdin.write("\n")
-            self._process.stdin.flush()
-
-    def answer(self) -> float:
-        """The number, once it is measured. Raises PartFailed with the part's last words."""
-        for line in self._process.stdout:
-            with suppress(ValueError):  # what else a part prints
-                return float(line)
-        code = self._process.wait()
-        self._errors.seek(0)
-        lines = [line.strip() for line in self._errors.read().splitlines() if line.strip()]
-        raise PartFailed((lines or [f"exit code {code}"])[-1])
-
-
-class PartFailed(Exception):
-    """A part gave no number; says why in one line."""
+def part(name: str, given: argparse.Namespace) -> Part:
+    """Begin to prepare a part; environments alone need no device."""
+    device = "cpu" if name == "one_actor" else given.device
+    return Part(__file__, "--part", name, "--seconds", str(given.seconds), "--device", device, "--actors",
+                str(given.actors), "--envs", str(given.envs), "--batch-size", str(given.batch_size),
+                "--warm-up-updates", str(given.warm_up_updates), quiet=True)
 
 
 def arguments(words: list[str] | None = None) -> argparse.Namespace:
@@ -283,7 +247,7 @@ def answer(part: str, given: argparse.Namespace) -> None:
     """Measure a part for each line of the input, until that ends."""
     with closing(HIDDEN[part](given)) as numbers:
         for _ in sys.stdin:
-            print(json.dumps(next(numbers)), flush=True)
+            tell(next(numbers))
 
 
 def main() -> int:
@@ -295,14 +259,13 @@ def main() -> int:
     rounds: dict[str, list[float]] = {part: [] for part in PARTS}
     failed: set[str] = set()
     with ExitStack() as stack:
-        parts = {name: stack.enter_context(Part(name, given)) for name in given.parts}
+        parts = {name: stack.enter_context(part(name, given)) for name in given.parts}
         for number in range(given.rounds):
             for name in (name for name in parts if name not in failed):
                 try:
-                    parts[name].ask()
-                    rounds[name].append(parts[name].answer())
+                    rounds[name].append(parts[name].asked())
                     print(f"round {number + 1}: {name} {rounds[name][-1]:,.2f}", file=sys.stderr, flush=True)
-                except PartFailed as error:
+                except PartEnded as error:
                     failed.add(name)
                     print(f"round {number + 1}: {name} failed: {error} (--part {name} shows all of it)",
                           file=sys.stderr, flush=True)

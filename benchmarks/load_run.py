@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import argparse
 import bisect
-import json
 import os
-import subprocess
 import sys
 import threading
 import time
@@ -16,6 +14,7 @@ from typing import Any
 
 import numpy as np
 import psutil
+from parts import Part, tell
 from throughput import hardware
 
 from workbench import rundir
@@ -184,9 +183,9 @@ def sampled(supervisor: Supervisor, started: float) -> Sample:
 
 
 def read_for_ever(number: int) -> None:
-    """In a process of its own: that many readers, until its standard input ends; then what they saw, as JSON.
+    """In a process of its own: that many readers, until a line comes or its standard input ends; then what they saw.
 
-    Says in a line before that each has read, or tried to.
+    Says before that each has read, or tried to.
     """
     import workbench as wb
 
@@ -214,14 +213,14 @@ def read_for_ever(number: int) -> None:
         thread.start()
     while not all(tries):
         time.sleep(0.1)
-    print("all have read", flush=True)
-    sys.stdin.read()
+    tell("all have read")
+    sys.stdin.readline()
     over.set()
     for thread in threads:
         thread.join(60)
-    print(json.dumps({"reads": sum(reads), "fewest": min(reads), "percentiles": latencies.percentiles_ms(),
-                      "failures": failures[:20], "failed": len(failures),
-                      "memory_mb": psutil.Process().memory_info().rss / 2**20}))
+    tell({"reads": sum(reads), "fewest": min(reads), "percentiles": latencies.percentiles_ms(),
+          "failures": failures[:20], "failed": len(failures),
+          "memory_mb": psutil.Process().memory_info().rss / 2**20})
 
 
 def measure(arguments: argparse.Namespace) -> tuple[str, list[str]]:
@@ -255,20 +254,15 @@ def _observed(arguments: argparse.Namespace, run: RunDirectory, supervisor: Supe
     while supervisor.status().state != "training" or "episode_return_mean" not in _metrics(run):
         assert supervisor.state not in ("failed", "stopping"), supervisor.status()
         time.sleep(0.5)
-    command = [sys.executable, str(LOAD), "--read", str(arguments.readers)]
-    readers = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
-    try:
-        if not readers.stdout.readline():
-            raise SystemExit("the readers ended before all had read")
+    with Part(LOAD, "--read", str(arguments.readers)) as readers:
+        readers.told()
         started, samples = time.monotonic(), list[Sample]()
         for number in range(1, LOOKS + 1):
             time.sleep(max(0.0, started + number * arguments.minutes * 60 / LOOKS - time.monotonic()))
             samples.append(sampled(supervisor, started))
             print(samples[-1], file=sys.stderr, flush=True)
         status = supervisor.status()
-        seen = json.loads(readers.communicate(timeout=300)[0])
-    finally:
-        readers.kill()
+        seen = readers.asked()
     return report(arguments, samples, status, seen, place)
 
 

@@ -16,23 +16,19 @@ from __future__ import annotations
 import argparse
 import contextlib
 import json
-import os
 import statistics
-import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
 import psutil
 from arguments import Parser, whole, written
+from parts import Part
 from service_sides import FRAMES_PER_STEP, STACK, UNROLL, request_bytes
 from throughput import hardware
-
-from workbench.supervisor.hosts.host import variables
 
 SIDES = Path(__file__).parent / "service_sides.py"
 TARGET = 0.6
@@ -66,50 +62,31 @@ class Measured(NamedTuple):
     clients_us: float
 
 
-@contextlib.contextmanager
-def started(role: str, address: str, given: dict[str, object], ready: str) -> Iterator[subprocess.Popen[str]]:
-    """A process of service_sides.py that has said `ready`."""
-    command = [sys.executable, str(SIDES), role, address, json.dumps(given)]
-    process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
-                               env={**os.environ, **variables(1)})
-    try:
-        if process.stdout.readline().strip() != ready:
-            raise SystemExit(f"a {role} ended before it was {ready}: {given}")
-        yield process
-    finally:
-        process.stdin.close()
-        try:
-            process.wait(10)
-        except subprocess.TimeoutExpired:
-            process.kill()
-            process.wait()
-
-
 def measure(way: dict[str, object], *, size: int, flight: int, actors: int, seconds: float) -> Measured:
     """One server, `actors` clients, `flight` messages of `size` environments on each one's stream."""
     given = {"frame_stack": 1, "device": "cpu", "network": "null", "memory": False, **way, "size": size,
              "flight": flight, "actors": actors, "seconds": seconds}
     with contextlib.ExitStack() as stack:
         address = f"unix:{stack.enter_context(tempfile.TemporaryDirectory(prefix='wb'))}/service"
-        server = stack.enter_context(started("server", address, given, "listening"))
-        clients = [stack.enter_context(started("client", address, {**given, "index": index}, "ready"))
+        server = stack.enter_context(Part(SIDES, "server", address, json.dumps(given)))
+        server.told()
+        clients = [stack.enter_context(Part(SIDES, "client", address, json.dumps({**given, "index": index})))
                    for index in range(actors)]
+        for client in clients:
+            client.told()
         cpu = cpu_seconds(server)
         for client in clients:
-            client.stdin.write("go\n")
-            client.stdin.flush()
-        told = [json.loads(client.stdout.readline() or "null") for client in clients]
+            client.order("go")
+        told = [client.told() for client in clients]
         cpu = cpu_seconds(server) - cpu
-    if not all(told):
-        raise SystemExit(f"a client of {way!r} ended before its time")
     times, messages = np.concatenate([one["times"] for one in told]), sum(one["messages"] for one in told)
     per_second = sum(len(one["times"]) / one["seconds"] for one in told)
     return Measured(per_second, *np.percentile(times, (50, 95, 99)) * 1e3, cpu / messages * 1e6,
                     sum(one["cpu_s"] for one in told) / messages * 1e6)
 
 
-def cpu_seconds(process: subprocess.Popen[str]) -> float:
-    times = psutil.Process(process.pid).cpu_times()
+def cpu_seconds(part: Part) -> float:
+    times = psutil.Process(part.process.pid).cpu_times()
     return times.user + times.system
 
 

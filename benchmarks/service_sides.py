@@ -28,6 +28,7 @@ from types import SimpleNamespace
 import grpc
 import numpy as np
 from arguments import Parser
+from parts import tell
 
 from workbench.environment_spec import EnvironmentSpec
 from workbench.trajectory import Flags, StepBatch
@@ -82,7 +83,7 @@ class Watch:
         """Say that this client is ready, and wait until all are; once."""
         if self._until:
             return
-        print("ready", flush=True)
+        tell("ready")
         sys.stdin.readline()
         self._from = time.perf_counter() + self._seconds / 5
         self._until, self._cpu = self._from + self._seconds, time.process_time()
@@ -338,7 +339,7 @@ CLIENTS = {"plain": plain_client, "plain aio": plain_aio_client, "actor": actor}
 
 def run_server(address: str, given: SimpleNamespace) -> None:
     with SERVERS[given.server](address, given):
-        print("listening", flush=True)
+        tell("listening")
         sys.stdin.read()
 
 
@@ -346,7 +347,7 @@ def run_client(address: str, given: SimpleNamespace) -> None:
     watch = Watch(given.seconds)
     with contextlib.suppress(Over):
         CLIENTS[given.client](address, watch, given)
-    print(json.dumps(watch.told()), flush=True)
+    tell(watch.told())
 
 
 ROLES = {"server": run_server, "client": run_client}

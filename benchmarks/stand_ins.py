@@ -17,7 +17,6 @@ import contextlib
 import json
 import os
 import signal
-import subprocess
 import sys
 import tempfile
 import time
@@ -29,6 +28,7 @@ from types import SimpleNamespace
 from typing import Any
 
 from arguments import Parser, whole, written
+from parts import Part
 
 ACROSS = 4  # processes that hold the streams
 ASKED = 5  # control calls
@@ -60,48 +60,9 @@ class Measured:
     load: float = 0.0
 
 
-class Part:
+def part(role: str, given: dict[str, Any]) -> Part:
     """A process of stand_in_processes.py, which answers orders."""
-
-    def __init__(self, role: str, given: dict[str, Any]) -> None:
-        from workbench.supervisor.hosts.host import variables
-
-        command = [sys.executable, __file__, "--role", role, json.dumps(given)]
-        self.process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
-                                        env={**os.environ, **variables(1)})
-
-    def told(self) -> dict[str, Any]:
-        """Its next answer."""
-        line = self.process.stdout.readline()
-        if not line:
-            raise SystemExit(f"a process ended before it answered: {self.process.args[2:]}")
-        return json.loads(line)
-
-    def order(self, words: str) -> None:
-        self.process.stdin.write(f"{words}\n")
-        self.process.stdin.flush()
-
-    def asked(self, words: str) -> dict[str, Any]:
-        self.order(words)
-        return self.told()
-
-    def end(self) -> None:
-        with contextlib.suppress(OSError):
-            self.process.stdin.close()
-        try:
-            self.process.wait(60)
-        except subprocess.TimeoutExpired:
-            self.process.kill()
-            self.process.wait()
-
-
-@contextlib.contextmanager
-def part(role: str, given: dict[str, Any]) -> Iterator[Part]:
-    one = Part(role, given)
-    try:
-        yield one
-    finally:
-        one.end()
+    return Part(__file__, "--role", role, json.dumps(given))
 
 
 def measure(actors: int, *, seconds: float, patience: float) -> Measured:

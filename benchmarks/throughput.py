@@ -17,10 +17,8 @@ system take turns for several rounds; medians count.
 from __future__ import annotations
 
 import argparse
-import json
 import os
 import statistics
-import subprocess
 import sys
 import time
 from collections.abc import Callable
@@ -29,6 +27,7 @@ from typing import TYPE_CHECKING, Any
 
 from arguments import Parser, written
 from home import private_home
+from parts import Part, tell
 
 if TYPE_CHECKING:
     from workbench.config import RunConfig
@@ -186,7 +185,6 @@ def trained_steps_per_second(run: Any, seconds: float, *, after: int) -> float:
 
 PARTS = {"environments": environments_alone, "inference": inference_alone, "training": training_alone,
          "system": whole_system}
-READY = "ready\n"
 TITLES = {
     "environments": "(a) environments alone, one core", "inference": "(b) inference alone, one core",
     "training": "(c) training alone, one core", "allowed": "(a), (b) and (c) allow together, alone",
@@ -198,30 +196,16 @@ TITLES = {
 
 def measure(parts: list[str], given: argparse.Namespace) -> list[float]:
     """Steps/s of parts that work at the same time, each in a process of its own."""
-    from workbench.supervisor.hosts.host import variables
-
-    environment = {**os.environ, **variables(1)}  # as a supervisor starts learners and actors
     words = ["--environment", given.environment, "--seconds", str(given.seconds), "--precision", given.precision,
              "--actors", str(given.actors), "--envs", str(given.envs),
              "--warm-up-updates", str(given.warm_up_updates), "--learner-threads", str(given.learner_threads)]
     with ExitStack() as stack:
-        processes = []
-        for part in parts:
-            process = subprocess.Popen([sys.executable, __file__, "--part", part, *words], env=environment, text=True,
-                                       stdin=subprocess.PIPE, stdout=subprocess.PIPE)
-            stack.callback(process.kill)
-            processes.append(stack.enter_context(process))
+        processes = [stack.enter_context(Part(__file__, "--part", part, *words)) for part in parts]
         for process in processes:  # they are built at different speeds, and start together
-            if READY not in iter(process.stdout.readline, ""):
-                raise SystemExit(f"{' '.join(process.args)} ended before it was ready")
+            process.told()
         for process in processes:
-            process.stdin.write("\n")
-            process.stdin.flush()
-        lines = [process.communicate()[0].splitlines() for process in processes]
-        for process in processes:
-            if process.returncode:
-                raise SystemExit(f"{' '.join(process.args)} ended with {process.returncode}")
-        return [float(json.loads(text[-1])) for text in lines]
+            process.order()
+        return [process.told() for process in processes]
 
 
 def side_by_side(given: argparse.Namespace) -> dict[str, float]:
@@ -306,7 +290,7 @@ def one_round(given: argparse.Namespace) -> dict[str, float]:
 def one_part(given: argparse.Namespace) -> float:
     """Steps/s of the part that this process is for, once it is told to start."""
     def start() -> None:
-        print(READY, end="", flush=True)
+        tell("ready")
         sys.stdin.readline()
 
     if given.part == "system":
@@ -319,7 +303,7 @@ def one_part(given: argparse.Namespace) -> float:
 def main() -> None:
     given = arguments()
     if given.part:
-        print(json.dumps(one_part(given)))
+        tell(one_part(given))
         return
     rounds: dict[str, list[float]] = {part: [] for part in TITLES}
     for number in range(given.rounds):
