@@ -28,7 +28,7 @@ import service
 from arguments import Parser, written
 from home import private_home
 from parts import Part, PartEnded, tell
-from throughput import PATIENCE_S, WARM_UP_UPDATES, random_unrolls, rate, spec_of, stepping, trained_steps_per_second
+from throughput import PATIENCE_S, WARM_UP_UPDATES, noise, rate, spec_of, stepping, trained_steps_per_second, trainer_of
 
 from workbench.config import RunConfig
 
@@ -101,8 +101,9 @@ def update(given: argparse.Namespace) -> Iterator[float]:
     from workbench.algorithms.batch import BatchMemory
     from workbench.learner.inference.published_weights import PublishedPolicy
 
-    config, device, trainer, unrolls = _training(given)
-    hyper, policy = config.hyperparameters, PublishedPolicy(trainer.network, version=0, device=device)
+    hyper = config_of(given).hyperparameters
+    device, trainer, layout = trainer_of(config_of(given))
+    unrolls, policy = noise(layout, hyper.batch_size), PublishedPolicy(trainer.network, version=0, device=device)
     memory = BatchMemory(pinned=device.kind == "cuda")
 
     def work() -> int:
@@ -122,8 +123,9 @@ def bare(given: argparse.Namespace) -> Iterator[float]:
 
     from workbench import algorithms
 
-    config, device, trainer, unrolls = _training(given)
-    batch, hyper = device.place_batch(algorithms.collate(unrolls)), config.hyperparameters
+    hyper = config_of(given).hyperparameters
+    device, trainer, layout = trainer_of(config_of(given))
+    batch = device.place_batch(algorithms.collate(noise(layout, hyper.batch_size)))
     network, optimizer = trainer.network, trainer.optimizer
 
     def work() -> int:
@@ -139,23 +141,6 @@ def bare(given: argparse.Namespace) -> Iterator[float]:
 
     while True:
         yield 1000 / rate(work, given.seconds)
-
-
-def _training(given: argparse.Namespace):
-    import torch
-
-    from workbench import algorithms, networks
-    from workbench.learner.devices.choose import choose
-    from workbench.learner.training.trainer import Trainer
-
-    torch.set_num_threads(1)
-    config = config_of(given)
-    spec = spec_of(config)
-    device = choose(config, spec)
-    algorithm = algorithms.build(config, spec=spec).to(device.torch)
-    network = networks.build(config.network, spec=spec, heads=algorithm.heads, seed=0)
-    unrolls = random_unrolls(config, spec, network)
-    return config, device, Trainer(network.to(device.torch), algorithm, device, config.hyperparameters), unrolls
 
 
 PARTS = {"environments": environments, "system": system, "free": free, "update": update, "bare": bare}

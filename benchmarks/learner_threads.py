@@ -77,18 +77,13 @@ def updates(case: str, seconds: float) -> dict[str, tuple[float, float]]:
 
     os.environ.update(variables(0))  # before torch reads how its threads wait
     import torch
-    from throughput import random_unrolls, spec_of
+    from throughput import noise, trainer_of
 
-    from workbench import algorithms, networks
-    from workbench.learner.devices.choose import choose
-    from workbench.learner.training.trainer import Trainer
+    from workbench import algorithms
 
     config = RunConfig.build(**CASES[case])
-    spec, hyper = spec_of(config), config.hyperparameters
-    algorithm, device = algorithms.build(config, spec=spec), choose(config, spec)
-    network = networks.build(config.network, spec=spec, heads=algorithm.heads, seed=0)
-    trainer = Trainer(network, algorithm, device, hyper)
-    batch = algorithms.collate(random_unrolls(config, spec, network))
+    hyper, (_, trainer, layout) = config.hyperparameters, trainer_of(config)
+    batch = algorithms.collate(noise(layout, hyper.batch_size))
     taken: dict[str, list[tuple[float, float]]] = {"1": [], "2": []}
     started = time.perf_counter()
     while time.perf_counter() < started + seconds or len(taken["2"]) < 3:

@@ -23,15 +23,15 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from arguments import Parser, folder, written
-from throughput import hardware
+from throughput import hardware, noise, trainer_of
 
 from workbench.environment_spec import EnvironmentSpec
-from workbench.trajectory import Unroll
 
 if TYPE_CHECKING:
     from workbench.config import RunConfig
     from workbench.replay.storage import UnrollStorage
     from workbench.replay.unroll_fields import UnrollLayout
+    from workbench.trajectory import Unroll
 
 ATARI = EnvironmentSpec("ALE/Pong-v5", (1, 84, 84), "uint8", 6, frame_stack=4, frames_per_step=4)
 ON_PAPER = 100_000  # unrolls
@@ -39,24 +39,6 @@ DISTINCT = 64  # unrolls that are inserted again and again: more than a cache ho
 PLAIN_BYTES = 2**29  # where plain copies come from and go to: much more than a cache holds
 INSERTS, BATCHES = 32, 1  # of one round
 TRAINED, UPDATES = 4, 5  # unrolls of an update, and updates that are timed
-
-
-def atari_layout(config: RunConfig) -> UnrollLayout:
-    """What an unroll of the run's holds."""
-    from workbench import algorithms
-    from workbench.replay.unroll_fields import UnrollLayout
-
-    algorithm = algorithms.build(config, spec=ATARI)
-    size = algorithm.heads.lstm_size
-    return UnrollLayout(ATARI, config.hyperparameters.unroll_length, algorithm.overlap, algorithm.behaviour_fields(),
-                        state_shapes=((size,), (size,)))
-
-
-def random_unroll(layout: UnrollLayout, random: np.random.Generator) -> Unroll:
-    """An unroll of another environment each time, so that none follows another."""
-    values = {name: random.integers(0, 255, shape, np.uint8).astype(dtype)
-              for name, (shape, dtype) in layout.fields.items()}
-    return Unroll.of(values, env_id=int(random.integers(2**31)), run_id=1)
 
 
 class Plain:
@@ -106,7 +88,7 @@ def measure(layout: UnrollLayout, config: RunConfig, given: argparse.Namespace, 
     random, hyper = np.random.default_rng(0), config.hyperparameters
     storage = UnrollStorage(layout, capacity=given.unrolls, folder=folder)
     replay = PrioritizedReplay(storage, random=random)
-    unrolls = [random_unroll(layout, random) for _ in range(DISTINCT)]
+    unrolls = noise(layout, DISTINCT)
     plain = Plain(unrolls, hyper.batch_size * layout.unroll_bytes)
 
     def insert() -> None:
@@ -135,34 +117,20 @@ def measure(layout: UnrollLayout, config: RunConfig, given: argparse.Namespace, 
 def training(layout: UnrollLayout, given: argparse.Namespace) -> tuple[list[float], list[float]]:
     """Seconds of an update on a batch that is there, and of one with all that the replay does for it, in each round:
     the unrolls that earn the batch are inserted, it is drawn, and its priorities come back."""
-    import torch
-
-    from workbench import algorithms, networks
     from workbench.config import RunConfig
-    from workbench.learner.devices.choose import choose
-    from workbench.learner.training.trainer import Trainer
     from workbench.replay.prioritized import PrioritizedReplay
     from workbench.replay.queue import UnrollQueue
     from workbench.replay.replayed import Replayed
     from workbench.replay.storage import UnrollStorage
 
-    torch.set_num_threads(1)
     config = RunConfig.build(ATARI.name, algorithm="r2d2", batch_size=TRAINED)
-    hyper, device = config.hyperparameters, choose(config, ATARI)
-    algorithm = algorithms.build(config, spec=ATARI)
-    network = networks.build(config.network, spec=ATARI, heads=algorithm.heads, seed=0)
-    trainer = Trainer(network, algorithm, device, hyper)
-    random = np.random.default_rng(0)
-    unrolls = [random_unroll(layout, random) for _ in range(DISTINCT)]
-    for one in unrolls:  # as an environment of six actions would fill them
-        one.action %= ATARI.num_actions
-        one.previous_action %= ATARI.num_actions
-        one.flags[:] = 0
-    replay = PrioritizedReplay(UnrollStorage(layout, capacity=DISTINCT), random=random)
+    hyper, (device, trainer, _) = config.hyperparameters, trainer_of(config, ATARI)
+    unrolls = noise(layout, DISTINCT)
+    replay = PrioritizedReplay(UnrollStorage(layout, capacity=DISTINCT), random=np.random.default_rng(0))
     for one in unrolls:
         replay.insert(one, 1.0)
     queue = UnrollQueue(10 * TRAINED)
-    experience = Replayed(queue, replay, algorithm, min_size=DISTINCT)
+    experience = Replayed(queue, replay, trainer.algorithm, min_size=DISTINCT)
 
     def update(batch: Any) -> Any:
         with device.tracing():
@@ -240,7 +208,7 @@ def main() -> None:
     from workbench.config import RunConfig
 
     config = RunConfig.build(ATARI.name, algorithm="r2d2")
-    layout = atari_layout(config)
+    _, _, layout = trainer_of(config, ATARI)
     found = {"memory": measure(layout, config, given, folder=None)}
     print("measured in memory", file=sys.stderr, flush=True)
     with tempfile.TemporaryDirectory(dir=given.folder) as made:

@@ -30,7 +30,14 @@ from home import private_home
 from parts import Part, tell
 
 if TYPE_CHECKING:
+    import numpy as np
+
     from workbench.config import RunConfig
+    from workbench.environment_spec import EnvironmentSpec
+    from workbench.learner.devices.device import Device
+    from workbench.learner.training.trainer import Trainer
+    from workbench.replay.unroll_fields import UnrollLayout
+    from workbench.trajectory import Unroll
 
 WARM_UP_UPDATES = 15
 PATIENCE_S = 1800.0  # for a warm-up, or the next update, on a slow machine
@@ -86,18 +93,48 @@ def spec_of(config: RunConfig):
     return one.spec
 
 
-def inference_alone(config: RunConfig, seconds: float, start: Callable[[], object] = int) -> float:
-    """Steps/s of the network at the run's inference batch, on one thread."""
+def trainer_of(config: RunConfig, spec: EnvironmentSpec | None = None) -> tuple[Device, Trainer, UnrollLayout]:
+    """Device, trainer and what unrolls hold, as a run's learner has them; on one thread."""
     import torch
 
     from workbench import algorithms, networks
     from workbench.learner.devices.choose import choose
-    from workbench.learner.inference.published_weights import PublishedPolicy
+    from workbench.learner.training.trainer import Trainer
+    from workbench.replay.unroll_fields import UnrollLayout
 
     torch.set_num_threads(1)
-    spec, batch = spec_of(config), config.actors * config.envs_per_actor // 2
-    heads = algorithms.build(config, spec=spec).heads
-    device, network = choose(config, spec), networks.build(config.network, spec=spec, heads=heads, seed=0)
+    spec = spec or spec_of(config)
+    device, algorithm = choose(config, spec), algorithms.build(config, spec=spec)
+    network = networks.build(config.network, spec=spec, heads=algorithm.heads, seed=0).to(device.torch)
+    trainer = Trainer(network, algorithm.to(device.torch), device, config.hyperparameters)
+    return device, trainer, UnrollLayout.of(algorithm, network, config.hyperparameters.unroll_length)
+
+
+def noise(layout: UnrollLayout, number: int) -> list[Unroll]:
+    """So many unrolls of noise, each of another environment; no episode ends."""
+    import numpy as np
+
+    from workbench.trajectory import Unroll
+
+    random, actions = np.random.default_rng(0), layout.spec.num_actions
+    below = {"observation": 256, "stack_prefix": 256, "action": actions, "previous_action": actions}
+
+    def drawn(name: str, shape: tuple[int, ...], dtype: str) -> np.ndarray:
+        values = random.normal(size=shape) if dtype == "float32" else random.integers(0, below.get(name, 1), shape)
+        return values.astype(dtype)
+
+    return [Unroll.of({name: drawn(name, *of) for name, of in layout.fields.items()}, env_id=env_id, run_id=1)
+            for env_id in range(number)]
+
+
+def inference_alone(config: RunConfig, seconds: float, start: Callable[[], object] = int) -> float:
+    """Steps/s of the network at the run's inference batch, on one thread."""
+    import torch
+
+    from workbench.learner.inference.published_weights import PublishedPolicy
+
+    device, trainer, layout = trainer_of(config)
+    spec, network, batch = layout.spec, trainer.network, config.actors * config.envs_per_actor // 2
     policy = PublishedPolicy(network, version=0, device=device)
     observation = torch.randint(0, 255, (1, batch, *spec.stacked_shape)).to(getattr(torch, spec.observation_dtype))
     inputs = (observation, torch.zeros(1, batch, dtype=torch.int64), torch.zeros(1, batch),
@@ -113,47 +150,16 @@ def inference_alone(config: RunConfig, seconds: float, start: Callable[[], objec
 
 def training_alone(config: RunConfig, seconds: float, start: Callable[[], object] = int) -> float:
     """Steps/s of whole updates (collate, loss, backward, optimizer), on one thread."""
-    import torch
+    from workbench import algorithms
 
-    from workbench import algorithms, networks
-    from workbench.learner.devices.choose import choose
-    from workbench.learner.training.trainer import Trainer
-
-    torch.set_num_threads(1)
-    spec, hyper = spec_of(config), config.hyperparameters
-    algorithm, device = algorithms.build(config, spec=spec), choose(config, spec)
-    network = networks.build(config.network, spec=spec, heads=algorithm.heads, seed=0)
-    trainer = Trainer(network, algorithm, device, hyper)
-    unrolls = random_unrolls(config, spec, network)
+    _, trainer, layout = trainer_of(config)
+    hyper, unrolls = config.hyperparameters, noise(layout, config.hyperparameters.batch_size)
 
     def work() -> int:
         trainer.update(algorithms.collate(unrolls), config=hyper, learning_rate=hyper.learning_rate, on_bad=print)
         return hyper.batch_size * hyper.unroll_length
 
     return rate(work, seconds, start)
-
-
-def random_unrolls(config: RunConfig, spec, network) -> list:
-    """A batch of unrolls of noise."""
-    import numpy as np
-
-    from workbench.trajectory import Unroll
-
-    random, length = np.random.default_rng(0), config.hyperparameters.unroll_length + 1
-
-    def unroll(env_id: int) -> Unroll:
-        frames = random.integers(0, 255, (length, *spec.observation_shape)).astype(spec.observation_dtype)
-        prefix = np.zeros((spec.frame_stack - 1, *spec.observation_shape), spec.observation_dtype)
-        actions = random.integers(0, spec.num_actions, length)
-        behaviour = {"policy_logits": np.zeros((length, spec.num_actions), np.float32),
-                     "value": np.zeros(length, np.float32)}
-        return Unroll(env_id=env_id, run_id=1, observation=frames, stack_prefix=prefix,
-                      reward=random.normal(size=length).astype(np.float32), flags=np.zeros(length, np.uint8),
-                      previous_action=actions, action=actions, policy_version=np.zeros(length, np.int64),
-                      bootstrap_value=np.zeros(length, np.float32), behaviour=behaviour,
-                      initial_state=tuple(part[0].numpy() for part in network.initial_state(1)))
-
-    return [unroll(number) for number in range(config.hyperparameters.batch_size)]
 
 
 def whole_system(config: RunConfig, seconds: float, *, warm_up_updates: int, threads: int) -> float:
