@@ -28,7 +28,7 @@ import service
 from arguments import Parser, written
 from home import private_home
 from parts import Part, PartEnded, tell
-from throughput import PATIENCE_S, WARM_UP_UPDATES, noise, rate, spec_of, stepping, trained_steps_per_second, trainer_of
+from throughput import PATIENCE_S, WARM_UP_UPDATES, noise, rate, rates, spec_of, stepping, trainer_of
 
 from workbench.config import RunConfig
 
@@ -77,7 +77,8 @@ def system(given: argparse.Namespace) -> Iterator[float]:
         try:
             after = given.warm_up_updates
             while True:
-                speed = trained_steps_per_second(run, given.seconds, after=after)
+                run.wait(updates=after, timeout_s=PATIENCE_S, progress=False)
+                _, speed = rates(run, given.seconds)
                 with run.paused():
                     yield speed
                 after = run.status.updates + given.warm_up_updates // 4  # until it is at its speed again

@@ -17,13 +17,12 @@ import os
 import statistics
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
 from typing import Any
 
 from arguments import Parser, written
 from home import private_home
-from throughput import hardware
+from throughput import hardware, rates
 
 WAYS = ("local", "tls", "ray")
 TARGETS = {"tls": 0.90, "ray": 0.95}
@@ -97,11 +96,7 @@ def measure(way: str, fields: dict[str, Any], address: str, seconds: float, warm
     run = launched(way, fields, address)
     try:
         run.wait(updates=warm_up_updates, timeout_s=PATIENCE_S, progress=False)
-        first = run.status
-        time.sleep(seconds)
-        run.wait(frames=first.frames + 1, timeout_s=PATIENCE_S, progress=False)
-        last = run.status  # of the learner's own clock: it is seen up to half a second late
-        return (last.steps - first.steps) / (last.time_s - first.time_s)
+        return rates(run, seconds)[0]
     finally:
         run.stop(timeout_s=20)
 

@@ -19,7 +19,7 @@ from typing import Any
 
 from arguments import Parser, some, written
 from home import private_home
-from throughput import ratio_cells
+from throughput import rate, rates, ratio_cells
 
 import workbench as wb
 
@@ -77,14 +77,9 @@ def measure(environment: str, arm: str, seconds: float) -> float:
         run = wb.launch(factory(environment, arm), name="slow", progress=False, ready_timeout_s=600, **fields)
         try:
             run.wait(frames=10 * ROWS, timeout_s=600, progress=False)
-            first, started = run.status, time.monotonic()
-            while (last := run.status).time_s < first.time_s + seconds or last.steps == first.steps:
-                if time.monotonic() > started + 10 * seconds + 60:
-                    raise SystemExit(f"{environment}, {arm}: the run stands still: {last}")
-                time.sleep(0.25)
+            return rates(run, seconds)[0]
         finally:
             run.stop(timeout_s=0)
-    return (last.steps - first.steps) / (last.time_s - first.time_s)
 
 
 def _worth_it(environment: str, arm: str, bare: bool) -> bool:
@@ -103,15 +98,15 @@ def measure_bare(environment: str, arm: str, seconds: float) -> float:
     env = environments.make("slow", num_envs=ROWS, seed=0, factory=factory(environment, arm), processes=processes)
     try:
         env.reset()
-        random, steps = np.random.default_rng(0), 0
-        env.step(random.integers(0, 2, ROWS))
-        started = time.perf_counter()
-        while (elapsed := time.perf_counter() - started) < seconds:
+        random = np.random.default_rng(0)
+
+        def work() -> int:
             env.step(random.integers(0, 2, ROWS))
-            steps += ROWS
+            return ROWS
+
+        return rate(work, seconds)
     finally:
         env.close()
-    return steps / elapsed
 
 
 def table(rounds: dict[str, dict[str, list[float]]], arguments: argparse.Namespace, load: str) -> str:

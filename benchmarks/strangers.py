@@ -27,7 +27,7 @@ from contextlib import contextmanager, suppress
 import psutil
 from arguments import Parser, some, written
 from home import private_home
-from throughput import hardware, ratio_cells
+from throughput import hardware, rates, ratio_cells
 
 import workbench as wb
 from workbench.wire import certificates
@@ -94,15 +94,6 @@ class Stranger:
 WAYS = ("half", "idle", "pings", "calls")
 
 
-def steps_per_second(run: wb.Run, seconds: float) -> float:
-    """On the learner's clock."""
-    first = run.status
-    run.wait(seconds=seconds, progress=False)
-    run.wait(updates=first.updates + 1, timeout_s=600, progress=False)
-    last = run.status
-    return (last.steps - first.steps) / (last.time_s - first.time_s)
-
-
 @contextmanager
 def stranger_at(run: wb.Run, way: str, given: argparse.Namespace) -> Iterator[psutil.Process]:
     """His process, while he is at it."""
@@ -137,9 +128,9 @@ def measure(given: argparse.Namespace) -> str:
         loud, his, prices = ({way: list[float]() for way in given.ways} for _ in range(3))
         for number in range(given.rounds):
             for way in given.ways:
-                quiet[way].append(steps_per_second(run, given.seconds))
+                quiet[way].append(rates(run, given.seconds)[0])
                 with stranger_at(run, way, given) as stranger, share_of_a_core(stranger, his[way]):
-                    loud[way].append(steps_per_second(run, given.seconds))
+                    loud[way].append(rates(run, given.seconds)[0])
                 print(f"round {number + 1}: {way}: {quiet[way][-1]:,.0f} and {loud[way][-1]:,.0f} steps/s",
                       file=sys.stderr, flush=True)
         run.pause()

@@ -173,20 +173,21 @@ def whole_system(config: RunConfig, seconds: float, *, warm_up_updates: int, thr
                         learner_threads=threads or wb.machine().learner_threads)
         try:
             cycles = config.actors * config.envs_per_actor // config.hyperparameters.batch_size  # all have unrolls then
-            return trained_steps_per_second(run, seconds, after=max(1, 2 * cycles) * warm_up_updates)
+            run.wait(updates=max(1, 2 * cycles) * warm_up_updates, timeout_s=PATIENCE_S, progress=False)
+            return rates(run, seconds)[1]
         finally:
             run.stop()
 
 
-def trained_steps_per_second(run: Any, seconds: float, *, after: int) -> float:
-    """Of a run that trains, from update `after` on for so many seconds at least, and one update."""
-    hyper = run.config.hyperparameters
-    run.wait(updates=after, timeout_s=PATIENCE_S, progress=False)
-    first = run.status
+def rates(run: Any, seconds: float) -> tuple[float, float]:
+    """Steps/s and trained steps/s of a run that trains, over so many seconds at least, and one update."""
+    hyper, first = run.config.hyperparameters, run.status
     time.sleep(seconds)
     run.wait(updates=first.updates + 1, timeout_s=PATIENCE_S, progress=False)
-    last = run.status  # of the learner's own clock: it is seen up to half a second late
-    return (last.updates - first.updates) * hyper.batch_size * hyper.unroll_length / (last.time_s - first.time_s)
+    last = run.status
+    elapsed = last.time_s - first.time_s  # of the learner's own clock: it is seen up to half a second late
+    trained = (last.updates - first.updates) * hyper.batch_size * hyper.unroll_length
+    return (last.steps - first.steps) / elapsed, trained / elapsed
 
 
 PARTS = {"environments": environments_alone, "inference": inference_alone, "training": training_alone,
