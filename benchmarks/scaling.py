@@ -1,13 +1,15 @@
 """What more of each costs: trained steps/s, CPU, waits and memory while one thing grows.
 
-    python benchmarks/scaling.py [--seconds 10] [--rounds 2] [--only actors|environments|unroll|batch|memory] [--write]
-                                 [--environment ALE/Pong-v5] [--precision auto] [--values 16 64] [--warm-up-updates 15]
+    python benchmarks/scaling.py [--seconds 10] [--rounds 2] [--only actors|environments|unroll|batch|learners|memory]
+                                 [--environment ALE/Pong-v5] [--algorithm vtrace] [--precision auto] [--values 16 64]
+                                 [--warm-up-updates 15] [--write]
 
 Grows: actors, once with 16 environments each and once with 32 in total; environments in total; the unroll length; the
-batch size. The rest stays at 2 actors x 16 environments, unroll 20, batch 32. Every row is a run of its own, launched
-as users launch it; all rows take turns for several rounds, and medians count. Measured after a warm-up, from one
-update to another, over whole cycles in which each environment gives the same number of unrolls: many environments
-finish their unrolls at the same time, and part of a cycle would count too much or too little.
+batch size; learners, once with 16 environments an actor and once with 64. The rest stays at 2 actors x 16
+environments, unroll 20, batch 32, which several learners share. Every row is a run of its own, launched as users launch
+it; all rows take turns for several rounds, and medians count. Measured after a warm-up, from one update to another,
+over whole cycles in which each environment gives the same number of unrolls: many environments finish their unrolls at
+the same time, and part of a cycle would count too much or too little.
 """
 
 from __future__ import annotations
@@ -36,11 +38,12 @@ if TYPE_CHECKING:
     from workbench.metrics.status import RunStatus
     from workbench.wire.rpc import Caller
 
-COMMON = {"actors": 2, "envs_per_actor": 16, "unroll_length": 20, "batch_size": 32}
+COMMON = {"actors": 2, "envs_per_actor": 16, "unroll_length": 20, "batch_size": 32, "learners": 1}
+SMALL_REPLAY = {"replay_min_size": 64, "replay_size": 2000}
 ACTORS, ENVIRONMENTS = (1, 2, 4, 8), (16, 64, 256, 1024)
-UNROLLS, BATCHES = (5, 10, 20, 40, 80), (8, 16, 32, 64, 128)
+UNROLLS, BATCHES, LEARNERS = (5, 10, 20, 40, 80), (8, 16, 32, 64, 128), (1, 2)
 TOTAL = COMMON["actors"] * COMMON["envs_per_actor"]
-SECTIONS = ("actors", "environments", "unroll", "batch", "memory")
+SECTIONS = ("actors", "environments", "unroll", "batch", "learners", "memory")
 PATIENCE_S = 600.0  # for the start, the warm-up, and the rest of the last cycle: 1,024 Atari games take minutes to make
 POLL_S, SAMPLE_S = 0.05, 0.5  # between looks at the updates, and at the memory
 MEGABYTE = 1e6
@@ -67,6 +70,11 @@ def settings_of(sweep: str, values: list[int]) -> list[Setting]:
     if sweep == "environments":
         return [Setting(sweep, f"{COMMON['actors']} actors", count, {"envs_per_actor": count // COMMON["actors"]})
                 for count in values or ENVIRONMENTS]
+    if sweep == "learners":
+        actors = max(COMMON["actors"], *values, 0)
+        return [Setting(sweep, f"{actors} actors of {envs} environments", count,
+                        {"learners": count, "actors": actors, "envs_per_actor": envs})
+                for envs in (16, 64) for count in values or LEARNERS]
     field, own = {"unroll": ("unroll_length", UNROLLS), "batch": ("batch_size", BATCHES)}[sweep]
     return [Setting(sweep, f"{TOTAL} environments", count, {field: count}) for count in values or own]
 
@@ -96,7 +104,8 @@ class Processes:
     """The processes of a run by part, each with whatever it started: CPU seconds, and the most memory seen."""
 
     def __init__(self, status: RunStatus) -> None:
-        self.parts = {"learner": _family(status.learner_pid), "supervisor": [psutil.Process(status.supervisor_pid)],
+        self.parts = {"learner": [one for pid in status.learner_pids for one in _family(pid)],
+                      "supervisor": [psutil.Process(status.supervisor_pid)],
                       "actor": [one for actor in status.actors for one in _family(actor.pid)]}
         self._actors = len(status.actors)
         self.memory: dict[str, float] = {}  # MB, of one actor: the mean
@@ -222,7 +231,7 @@ def measured(home: str, name: str, fields: dict[str, int], given: argparse.Names
     """The numbers of one setting, or the error that it ended with."""
     load, started = os.getloadavg()[0], time.monotonic()
     try:
-        with launched(home, name, given.environment, precision=given.precision, **fields) as run:
+        with launched(home, name, given.environment, **given.fields, **fields) as run:
             found = {"start_s": time.monotonic() - started, **measure(run, given.seconds, given.warm_up_updates)}
     except (wb.errors.WorkbenchError, psutil.Error) as error:
         found = {"error": f"{type(error).__name__}: {error}"}
@@ -255,7 +264,8 @@ def conditions(given: argparse.Namespace, sweep: str) -> str:
     only = f" --only {given.only}" if given.only else ""
     plain = ", ".join(f"{name} {value}" for name, value in COMMON.items())
     return (f"`python benchmarks/scaling.py --seconds {given.seconds:g} --rounds {given.rounds}{only} "
-            f"--environment {given.environment} --precision {given.precision}{values}`\n\n"
+            f"--environment {given.environment} --algorithm {given.algorithm} --precision {given.precision}"
+            f"{values}`\n\n"
             f"{hardware()}. {plain} but for what grows; median of {given.rounds} rounds.")
 
 
@@ -263,6 +273,7 @@ def arguments(words: list[str] | None = None) -> argparse.Namespace:
     """The arguments; `sections` and `settings` are what they stand for."""
     parser = Parser(__doc__, script=__file__)
     parser.environment("--environment", "ALE/Pong-v5")
+    parser.add_argument("--algorithm", default="vtrace", choices=("vtrace", "r2d2"), help="default: vtrace")
     parser.add_argument("--precision", default="auto", choices=("auto", "fp32", "bf16"), help="default: auto")
     parser.seconds(10.0, "seconds measured in each run, at least")
     parser.rounds(2)
@@ -274,6 +285,8 @@ def arguments(words: list[str] | None = None) -> argparse.Namespace:
     if given.values and not given.only:
         parser.error("--values needs --only: each sweep has its own")
     given.sections = [given.only] if given.only else list(SECTIONS)
+    replay = SMALL_REPLAY if given.algorithm == "r2d2" else {}
+    given.fields = {"algorithm": given.algorithm, "precision": given.precision, **replay}
     sweeps = dict.fromkeys("environments" if one == "memory" else one for one in given.sections)
     given.settings = [one for sweep in sweeps for one in settings_of(sweep, given.values)]
     _check(given, parser)
@@ -285,7 +298,7 @@ def _check(given: argparse.Namespace, parser: Parser) -> None:
 
     with parser.refusing():
         for one in given.settings:
-            RunConfig.build(given.environment, precision=given.precision, **{**COMMON, **one.fields})
+            RunConfig.build(given.environment, **given.fields, **{**COMMON, **one.fields})
 
 
 def main() -> None:

@@ -19,15 +19,16 @@ SHARES = {"time_environments": "environments", "time_wire": "wire", "time_batch_
 MEMORY = [f"{part}_{kind}_mb" for part in ("learner", "actor", "supervisor") for kind in ("rss", "own")]
 WAITS = ("batch_fill", "batch_wait_ms", "inference_ms", "update_ms")
 TITLES = {"actors": "Actors", "environments": "Environments", "unroll": "Unroll length", "batch": "Batch size",
-          "memory": "Memory"}
-GROWS = {"actors": "actors", "environments": "environments", "unroll": "unroll, steps", "batch": "batch, unrolls"}
+          "learners": "Learners", "memory": "Memory"}
+GROWS = {"actors": "actors", "environments": "environments", "unroll": "unroll, steps", "batch": "batch, unrolls",
+         "learners": "learners"}
 WORDS = "Why it bends, in words"
 NO_WORDS = "(Not written yet. This section is kept when the file is written anew.)"
 COLUMNS = """\
 steps/s and frames/s: trained, after warm-up, over whole cycles of unrolls. Start: from launch to the first update. CPU:
 seconds per 1,000 trained steps, of all actors and of the learner; cores: what the whole run kept busy. Round trip: from
 sending a group's step until its actions are there, as it follows from steps/s and the time that stepping takes. Policy
-lag: in updates, mean. Memory: the most RSS seen, of the learner and of one actor.
+lag: in updates, mean. Memory: the most RSS seen, of the learner (several: together) and of one actor.
 
 Shares, each of its own time, so that they do not sum to 1: of an actor's, *environments* (stepping); of a group's,
 *wire* (its messages on the way, or waiting until the actor has stepped another group) and *batch wait*; of the
