@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import ast
 from collections.abc import Iterator
 from pathlib import Path
@@ -11,9 +12,9 @@ import pytest
 import workbench as wb
 from tests.cli.test_commands import exit_code
 from tests.widgets import recorded
-from workbench.cli.wording import CALL, in_commands
+from workbench.cli.wording import CALL, in_commands, say_error
 from workbench.config import ALGORITHMS, RunConfig, unknown_field
-from workbench.errors import RunNotAlive, UnknownName
+from workbench.errors import InvalidInput, RunNotAlive, UnknownName
 from workbench.metrics import meanings
 from workbench.metrics.meanings import described
 
@@ -92,6 +93,14 @@ def test_an_error_names_the_command_on_the_command_line_and_the_call_in_python(
     assert "`workbench resume typed` begins it again" in status and "wb." not in status
     with pytest.raises(RunNotAlive, match=r"wb\.resume\('typed'\) begins it again"):
         wb.attach("typed").tune(learning_rate=1e-4)
+
+
+def test_what_was_noted_of_an_error_is_said(capsys: pytest.CaptureFixture[str]) -> None:
+    error = InvalidInput("a corridor is blocked\n\nTraceback")
+    error.add_note("new has trained nothing, and lies in trash/new-1 now.")
+    assert say_error(argparse.Namespace(name="new"), error) == 2
+    assert capsys.readouterr().err == (
+        "workbench: a corridor is blocked\nnew has trained nothing, and lies in trash/new-1 now.\n")
 
 
 @pytest.mark.parametrize(("word", "field"), [

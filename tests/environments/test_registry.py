@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from workbench.environments import check_name, make, register_environment, registered_factory, registration
-from workbench.errors import InvalidInput, MissingPackage, OutOfBounds, UnknownName
+from workbench.errors import EnvironmentFailed, InvalidInput, MissingPackage, OutOfBounds, UnknownName
 from workbench.testing import CountingEnv
 
 
@@ -123,6 +123,13 @@ def test_minigrids_ids_are_known_without_an_import():
     assert done.stdout == "MiniGrid-Empty-5x5-v0\n"
     with pytest.raises(UnknownName, match="Did you mean 'MiniGrid-Empty-5x5-v0'"):
         check_name("MiniGrid-Empty-5x4-v0")
+
+
+def test_a_module_that_fails_to_be_imported_is_named(tmp_path, monkeypatch):
+    (tmp_path / "broken_corridors.py").write_text("1 / 0")
+    monkeypatch.syspath_prepend(tmp_path)
+    with pytest.raises(EnvironmentFailed, match="'broken_corridors' of .* raised ZeroDivisionError when it"):
+        check_name("broken_corridors:Corridor-v0")
 
 
 def test_a_module_that_registers_no_such_environment_is_said_to_have_been_imported(tmp_path, monkeypatch):

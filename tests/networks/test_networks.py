@@ -628,6 +628,25 @@ def test_a_call_in_another_way_is_not_compared_with_the_form() -> None:
     assert set(network(*inputs, features=True)) == {"features"}
 
 
+class Detached(Mixing):
+    def forward(self, *inputs: Any) -> Any:
+        output, state = super().forward(*inputs)
+        return PolicyValueOutput(output.policy_logits.detach(), output.value.detach()), state
+
+
+def test_an_output_without_a_gradient_is_refused_where_it_is_trained() -> None:
+    network = Mixing("")
+    networks.check_each_call(network, networks.check(network, spec=VECTOR, output=PolicyValueOutput, new=True))
+    network.__class__ = Detached
+    inputs = (torch.zeros(2, 3, 4), torch.zeros(2, 3, dtype=torch.int64), torch.zeros(2, 3),
+              torch.zeros(2, 3, dtype=torch.bool), network.initial_state(3))
+    with torch.inference_mode():
+        network(*inputs)
+    with pytest.raises(NetworkFailed, match="output has no gradient where it is trained: it is detached"):
+        network(*inputs)
+    network.requires_grad_(False)(*inputs)
+
+
 class Noisy(Mixing):
     """A network with a generator of its own."""
 

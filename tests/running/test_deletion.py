@@ -46,6 +46,8 @@ def test_a_deleted_run_is_in_the_trash_whole_and_can_be_moved_back(home: Path) -
     assert before.items() <= files(where).items()
     assert len(wb.runs()) == 0 and not run.path.exists()
     assert (home / "trash").stat().st_mode & 0o777 == 0o700
+    with pytest.raises(RunNotFound, match=f"no run 'old' in .* One of this name lies in the trash: {where}\\."):
+        wb.attach("old")
     os.rename(where, run.path)
     assert run.status.frames == recorded.STATUS["frames"] and wb.runs()[0].name == "old"
 

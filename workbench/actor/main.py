@@ -166,5 +166,5 @@ def main(run_dir: str, number: str) -> int:
                     _replace_this_process(lifeline)
     except WorkbenchError as error:
         code = leave_error(error_file, error)
-        ending.close()  # after the error is written, since it may take long
+        ending.run(ending.close)  # after the error is written, since it may take long
         return code

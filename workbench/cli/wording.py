@@ -65,9 +65,12 @@ def say(args: argparse.Namespace, message: object, *, error: bool = False) -> No
 
 
 def say_error(args: argparse.Namespace, error: WorkbenchError) -> int:
-    """Print the first line of an error, and return the exit code that it has."""
+    """Print the first line of an error and its notes, and return the exit code that it has."""
     first, *more = str(error).splitlines() or [type(error).__name__]
-    say(args, f"workbench: {first}{' (run.status shows all of it)' if more else ''}", error=True)
+    notes = getattr(error, "__notes__", [])
+    say(args, f"workbench: {first}{' (run.status shows all of it)' if more and not notes else ''}", error=True)
+    for note in notes:  # such as where the run lies now
+        say(args, note, error=True)
     return 2
 
 

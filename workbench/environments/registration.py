@@ -25,7 +25,7 @@ from workbench.environments.atari.scores import VARIANT
 from workbench.environments.atari.vector import AtariVector, atari_options, is_playable
 from workbench.environments.contract import Show, VectorEnvironment
 from workbench.environments.families import family_of, importing, package_of
-from workbench.errors import InvalidInput, MissingPackage, UnknownName
+from workbench.errors import EnvironmentFailed, InvalidInput, MissingPackage, UnknownName
 from workbench.imports import deferred
 
 _factories: dict[str, Factory] = {}
@@ -236,7 +236,12 @@ def _spec(name: str) -> Any:
     if package:
         if importlib.util.find_spec(package.partition(".")[0]) is None:
             raise MissingPackage(f"environment {name!r} needs the package {package!r}, which is not installed.")
-        importlib.import_module(package)
+        try:
+            importlib.import_module(package)
+        except Exception as error:
+            raise EnvironmentFailed(f"module {package!r} of environment {name!r} raised {type(error).__name__} when it "
+                                    f"was imported: {error}. Mend it; python -c 'import {package}' shows where."
+                                    ) from error
     if short in registry or (importing(short) and short in registry):
         return registry[short]
     if package:

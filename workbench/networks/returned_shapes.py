@@ -5,7 +5,7 @@ Only shapes and types are looked at, so that nothing waits for the device.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
 import torch
@@ -89,6 +89,9 @@ class _AtEachCall:
         steps, rows = start.shape
         if not self._fits(returned, steps, rows):
             self._form.check(returned, steps, rows)
+        if torch.is_grad_enabled() and not _has_gradient(returned[0]) and _has_gradient(network.parameters()):
+            raise NetworkFailed("the network's output has no gradient where it is trained: it is detached, computed in "
+                                "torch.no_grad(), or does not come from the weights.")
 
     def _fits(self, returned: Any, steps: int, rows: int) -> bool:
         if not (isinstance(returned, tuple) and len(returned) == 2):
@@ -103,6 +106,10 @@ class _AtEachCall:
             if getattr(part, "shape", None) != (rows, *rest):
                 return False
         return True
+
+
+def _has_gradient(values: Iterable[Any]) -> bool:
+    return any(getattr(value, "requires_grad", False) for value in values)
 
 
 def check_each_call(network: nn.Module, form: Form) -> None:

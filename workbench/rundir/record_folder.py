@@ -66,6 +66,9 @@ class RecordFolder(ABC):
                 if folder.record.exists():
                     return folder
         hint = nearest(name, (folder.name for folder in cls._every(parent)))
+        of_this_name = re.compile(re.escape(str(name)) + r"-\d{8}-\d{6}(-\d+)?")
+        if deleted := [path for path in parent.parent.glob("trash/*") if of_this_name.fullmatch(path.name)]:
+            hint += f" One of this name lies in the trash: {max(deleted)}."
         raise RunNotFound(f"there is no {cls.kind} {str(name)!r:.300} in {parent}.{hint} {remedy}")
 
     @classmethod

@@ -180,6 +180,6 @@ def _finish(run: RunDirectory) -> None:
 
 
 def _updates(run: RunDirectory) -> int:
-    """Updates of the run's newest checkpoint; 0 without one."""
-    newest = checkpoints.newest(run.checkpoints)
+    """Updates of the run's newest whole checkpoint, which its processes go on from; 0 without one."""
+    newest, _ = checkpoints.newest_good(run.checkpoints, replay=False)
     return newest.updates if newest else 0

@@ -110,5 +110,6 @@ def at_total(config: RunConfig, updates: int) -> Outcome:
 def failure(ended: EndedChild) -> Outcome:
     """The end of a run whose child cannot be restarted."""
     child, ending = ended.child, ended.ending
-    log_tail = f"{child.name} ended with {ending} again and again. Its log ends:\n{child.log_tail() or '(it is empty)'}"
+    log = child.log_tail() or "(it is empty: what ran in it, such as an environment, may have ended the process itself)"
+    log_tail = f"{child.name} ended with {ending} again and again. Its log ends:\n{log}"
     return Outcome("failed", f"{child.name}: {ending}", ending.error or {"type": "RunFailed", "message": log_tail})
