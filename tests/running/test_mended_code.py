@@ -107,7 +107,7 @@ def test_a_start_that_is_interrupted_goes_on_with_the_mended_code(
     assert loaded(run) != before["environment.pkl"] and run.read()["state"] == "starting"
     assert taking_back.take_back(Control(run)) and loaded(run) == before["environment.pkl"]
     assert [event["message"] for event in MetricsReader(run.metrics).events()][-1:] == [
-        "the mended code never trained, and was taken back"]
+        "the mended code never trained, and was taken back; wb.resume('walk', environment=Walk) gives it again"]
 
 
 def test_a_full_disk_half_way_leaves_the_code_and_says_what_to_do(
@@ -136,7 +136,8 @@ def test_a_killed_call_loses_no_code_and_the_next_one_says_that_it_is_there_agai
     wb.resume("walk", environment=mended(), actors=7)
     assert run.config().actors == 7 != untried.tried_config(run).actors and loaded(run) != before["environment.pkl"]
     wb.resume("walk")
-    assert "walk was mended before by code that never trained: that was taken back, with" in capsys.readouterr().out
+    said = capsys.readouterr().out
+    assert "walk was mended before by code that never trained: that was taken back, with its settings. wb.res" in said
     assert loaded(run) == before["environment.pkl"] and run.config().actors != 7
     assert not untried.is_there(run) and not run.read().get("mended")
 

@@ -187,7 +187,8 @@ def config_of_fork(before: RunConfig, changes: dict[str, Any], *, frames: int, r
     for name in changes:
         if changes[name] == before.value(name):
             continue
-        what = f"{name} cannot change from {before.value(name)!r} to {changes[name]!r} in a fork"
+        former = "" if before.value(name) is None else f" from {before.value(name)!r}"
+        what = f"{name} cannot change{former} to {changes[name]!r} in a fork"
         if name in WEIGHT_FIELDS:
             raise InvalidInput(f"{what}: the weights would not fit, or mean something else. Start a new run; "
                                "wb.launch(..., checkpoint=...) takes the weights alone, if all of them fit.")

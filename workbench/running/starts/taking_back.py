@@ -10,38 +10,42 @@ from workbench.rundir import ENDED, lock, untried
 from workbench.running import waiting
 from workbench.running.connection import Control
 from workbench.running.deletion import END_S
+from workbench.running.mending import giving_again
 from workbench.running.progress import notify
 from workbench.running.starts.starting import start_lock
 
 
-def take_back(control: Control, *, lease_s: float = lock.LEASE_S) -> bool:
-    """Whether mended code that has not trained was dropped, and the run has its former settings and state again.
+def take_back(control: Control, *, lease_s: float = lock.LEASE_S) -> str:
+    """Drop mended code that has not trained; the run has its former settings and state again. Returns the calls that
+    give the code again, "" where there was none.
 
     Raises RunExists where the run lives, or another process starts it, ConnectionLost, StorageFailed.
     """
     directory = control.directory
     untried.settle(directory)
     if not untried.is_there(directory):
-        return False
+        return ""
     with start_lock(control, lease_s=lease_s):
         if (before := untried.before(directory)) is None:  # another process was faster, or it has trained
-            return False
+            return ""
+        again = " and ".join(giving_again(directory, kind) for kind in ("environment", "network", "algorithm")
+                             if untried.is_untried(directory, f"{kind}.pkl"))
         now = directory.read()
         unsaid = now.get("config_before") or now["config"]  # for the next life to say what changed since
         directory.write(**before.record, config_before=unsaid)
         with closing(MetricsWriter(directory.metrics)) as writer:
             if before.status is not None:
                 writer.status(before.status)  # with the reason of its end
-            writer.event("error", "the mended code never trained, and was taken back")
+            writer.event("error", f"the mended code never trained, and was taken back; {again} gives it again")
         untried.drop(directory)
-    return True
+    return again
 
 
 def take_back_first(control: Control, *, lease_s: float = lock.LEASE_S) -> None:
     """The same before another call goes on with the run, which it says: the process that mended the code was killed."""
-    if take_back(control, lease_s=lease_s):
+    if again := take_back(control, lease_s=lease_s):
         notify(f"{control.directory.name} was mended before by code that never trained: that was taken back, with its "
-               "settings.")
+               f"settings. {again} gives it again.")
 
 
 @contextmanager
