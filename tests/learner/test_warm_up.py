@@ -16,7 +16,7 @@ import workbench as wb
 from tests.conftest import SMALL
 from tests.learner import counting
 from tests.learner.replaying import ReplayingDevice
-from tests.learner.test_meta import EACH, MORE, layout_of
+from tests.learner.test_meta import EACH, MORE
 from tests.learner.updates import CASES, trainer_on, update, weights
 from workbench.environment_spec import EnvironmentSpec
 from workbench.learner import build
@@ -24,6 +24,7 @@ from workbench.learner.devices.device import Device
 from workbench.learner.run_state import RunState
 from workbench.learner.training.trainer import Trainer
 from workbench.replay import batch_source
+from workbench.replay.unroll_fields import UnrollLayout
 
 TRAINED = CASES | MORE | EACH
 
@@ -40,7 +41,7 @@ def warmed_up(device: Device, name: str, tmp_path: Path) -> Trainer:
     """A trainer that has recorded its updates; it is as it was before."""
     config, spec = TRAINED[name]
     trainer, hyperparameters = trainer_on(device, config, spec), config.hyperparameters
-    layout = layout_of(trainer, config, spec)
+    layout = UnrollLayout.of(trainer.algorithm, trainer.network, hyperparameters.unroll_length)
     if config.imitates:  # its batches have the shapes of others, and held-out unrolls
         source: Any = batch_source.Fresh(batch_source.UnrollQueue(1))
     else:
