@@ -137,8 +137,8 @@ def _before(run: RunDirectory) -> Before | None:
     try:
         kept = read_record(path)
         record = checked_record(kept["record"], path)
-        known = {name: record[name] for name in _OF_RECORD if name in record or name == "config"}
-        return Before(known, kept["status"], float(kept.get("updates", math.inf)))
+        known = {name: record[name] for name in _OF_RECORD if name in record}
+        return Before(known | {"config": record["config"]}, kept["status"], float(kept.get("updates", math.inf)))
     except FileNotFoundError:
         return None
     except (OSError, KeyError, TypeError, ValueError, AttributeError) as error:
